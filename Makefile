@@ -1,0 +1,28 @@
+# make install   .venv with the program and its development tools, from nothing but python3
+# make test      lint, types and all tests
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: install test lint types check clean
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install
+	$(BIN)/mypy
+
+check: install
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+
+test: lint types check
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache

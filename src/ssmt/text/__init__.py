@@ -1,0 +1,1 @@
+"""Raw text to numbers and back: lines, alphabet, lexicon, source subwords, corpus."""

@@ -1,0 +1,126 @@
+"""Reading and writing raw text, one sentence a line.
+
+This is the only door through which text enters the program, so the NFC normalisation happens here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+from ssmt.errors import UserError
+
+STANDARD_STREAM = "-"
+
+
+def normalise(text: str) -> str:
+    return unicodedata.normalize("NFC", text)
+
+
+def name_of(path: str | Path) -> str:
+    """What messages call a file: its path, or a name for the standard stream."""
+    return "standard input" if str(path) == STANDARD_STREAM else str(path)
+
+
+def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+    """Lines of a UTF-8 stream as they come, NFC-normalised, without line ends.
+
+    Only a line feed ends a line (a carriage return before it is dropped): `str.splitlines` would also cut at form
+    feeds and Unicode separators, and then line i of one file is no longer line i of the other.
+    """
+    for number, raw in enumerate(stream, start=1):
+        if number == 1:
+            raw = raw.removeprefix(b"\xef\xbb\xbf")
+        raw = raw.removesuffix(b"\n").removesuffix(b"\r")
+        try:
+            yield normalise(raw.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f"{name}, line {number}: not UTF-8 (byte {error.start + 1} of the line is 0x{raw[error.start]:02x}). "
+                f"Convert the file first, for example: iconv -f LATIN1 -t UTF-8 FILE > NEW"
+            ) from None
+
+
+@contextmanager
+def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
+    """A binary stream of a file or, for `-`, of standard input; what cannot be opened is a user's error."""
+    if str(path) == STANDARD_STREAM:
+        yield sys.stdin.buffer
+        return
+    try:
+        stream = open(path, "rb")
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except IsADirectoryError:
+        raise UserError(f"{path}: is a directory, a text file is needed") from None
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    with stream:
+        yield stream
+
+
+def stream_lines(path: str | Path) -> Iterator[str]:
+    """Lines of a file, or of standard input for `-`, one at a time."""
+    with open_for_reading(path) as stream:
+        yield from decode_lines(stream, name_of(path))
+
+
+def read_lines(path: str | Path) -> list[str]:
+    return list(stream_lines(path))
+
+
+def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
+    """Two files whose lines belong together; unequal lengths are refused."""
+    if str(first) == STANDARD_STREAM and str(second) == STANDARD_STREAM:
+        raise UserError("Only one of the two files can be standard input")
+    lines, others = read_lines(first), read_lines(second)
+    require_equal_lengths(first, len(lines), second, len(others))
+    return lines, others
+
+
+def require_equal_lengths(first: str | Path, length: int, second: str | Path, other_length: int) -> None:
+    if length != other_length:
+        raise UserError(
+            f"{name_of(first)} has {length:,} lines but {name_of(second)} has {other_length:,}: "
+            f"line i of one must be line i of the other. Line {min(length, other_length) + 1:,} is the first without "
+            f"a partner"
+        )
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path to write to that replaces `path` at once when all is written, and leaves no trace when it is not."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        with open(temporary, "rb") as written:
+            os.fsync(written.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); what was there before is untouched") from error
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_for_writing(path: str | Path) -> Iterator[TextIO]:
+    """A text stream: standard output for `-`, else a file that appears only when it is complete.
+
+    What exists and is not a plain file (a named pipe, a terminal, /dev/stdout) is written to as it is.
+    """
+    if str(path) == STANDARD_STREAM:
+        yield sys.stdout
+        sys.stdout.flush()
+        return
+    target = Path(path)
+    if target.exists() and not target.is_file() and not target.is_dir():
+        with open(target, "w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+        return
+    with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+        yield stream
