@@ -1,0 +1,222 @@
+"""Every setting of a run, in one frozen object that can be written as YAML and cannot run code.
+
+A field's description is at once the comment in `ssmt config` and the text of the configuration reference.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from ssmt.errors import UserError
+from ssmt.text.lines import read_lines
+
+Preset = Literal["tiny", "small", "base"]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class TextConfig(Section):
+    """How text becomes numbers."""
+
+    source_vocabulary: int = Field(5000, ge=8, description="subwords of the source language (sentencepiece BPE)")
+    lexicon_size: int = Field(5000, ge=1, description="entries of the target lexicon, all single characters included")
+    longest_segment: int = Field(5, ge=1, le=20, description="L: characters of the longest segment")
+    longest_source: int = Field(1000, ge=1, description="characters of the longest source line that is accepted")
+    longest_target: int = Field(1000, ge=1, description="characters of the longest target line that is accepted")
+    skip_bad_lines: bool = Field(
+        False, description="leave out training pairs that are empty or too long instead of stopping"
+    )
+
+
+class NetworkConfig(Section):
+    """The network."""
+
+    width: int = Field(512, ge=2, description="D: width of the Transformer")
+    heads: int = Field(8, ge=1, description="attention heads; must divide the width")
+    feedforward: int = Field(2048, ge=1, description="width of the feed-forward layers")
+    encoder_layers: int = Field(6, ge=1, description="layers of the encoder")
+    decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
+    dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
+    norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
+    position_offset: int = Field(0, ge=0, description="position of the first token (2 in models of the original code)")
+    characters: bool = Field(True, description="let the character model generate segments")
+    lexicon: bool = Field(True, description="let the lexicon generate segments")
+    character_width: int | None = Field(None, description="width of the character LSTM (none: as wide as the network)")
+    proper: bool = Field(True, description="no probability on impossible segments (false: as in the original code)")
+
+    @model_validator(mode="after")
+    def _check(self) -> NetworkConfig:
+        if self.width % self.heads or self.width % 2:
+            raise ValueError(f"width {self.width} must be even and divisible by heads {self.heads}")
+        if not (self.characters or self.lexicon):
+            raise ValueError("characters and lexicon cannot both be switched off: nothing would generate segments")
+        return self
+
+
+class TrainingConfig(Section):
+    """How the model is trained."""
+
+    seed: int = Field(1, ge=0, description="seed of initialisation, dropout and the order of batches")
+    max_epochs: int | None = Field(100, ge=1, description="stop after this many passes over the data")
+    max_updates: int | None = Field(None, ge=1, description="stop after this many updates")
+    max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes, earlier sessions included")
+    patience: int | None = Field(5, ge=1, description="stop after this many validations without improvement")
+    batch_characters: int = Field(8000, ge=1, description="target characters of a batch, padding included")
+    accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
+    learning_rate: float = Field(5e-4, gt=0, description="highest learning rate, reached at the end of the warm-up")
+    warmup_updates: int = Field(4000, ge=1, description="updates of linear warm-up; then inverse square root decay")
+    weight_decay: float = Field(1e-4, ge=0, description="decoupled weight decay (AdamW)")
+    clip_norm: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    precision: Literal["auto", "float32", "bf16"] = Field(
+        "auto", description="bf16 autocast or float32 (auto: bf16 where a GPU has it); the lattice is always float32"
+    )
+    validate_every: int | None = Field(None, ge=1, description="updates between validations (none: every epoch)")
+    checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints, besides those at validations")
+    average_last: int = Field(
+        1, ge=1, description="also try the average of the last n validated models and keep it if it is better"
+    )
+
+
+class Config(Section):
+    """Everything that a run needs to know besides its files."""
+
+    text: TextConfig = TextConfig()
+    network: NetworkConfig = NetworkConfig()
+    training: TrainingConfig = TrainingConfig()
+
+    @classmethod
+    def load(cls, path: Path) -> Config:
+        """The config.json of a model directory."""
+        try:
+            return _validated(json.loads("\n".join(read_lines(path))), str(path))
+        except json.JSONDecodeError as error:
+            raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+
+
+# `base` is the paper's model and the default of every field; the others say only what differs from it.
+PRESETS: dict[str, dict[str, dict[str, Any]]] = {
+    "tiny": {
+        "text": {"source_vocabulary": 2000, "lexicon_size": 2000},
+        "network": {"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
+        "training": {"learning_rate": 2e-3, "warmup_updates": 400, "batch_characters": 4000},
+    },
+    "small": {
+        "network": {"width": 256, "heads": 4, "feedforward": 1024, "encoder_layers": 3, "decoder_layers": 3},
+        "training": {"learning_rate": 1e-3, "warmup_updates": 1000},
+    },
+    "base": {},
+}
+assert tuple(PRESETS) == get_args(Preset)
+
+
+def compose(preset: str = "base", file: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
+    """A preset, changed by a YAML file, changed by `section.key=value` settings."""
+    if preset not in PRESETS:
+        raise UserError(f"There is no preset {preset!r}{_did_you_mean(preset, PRESETS)}; known: {', '.join(PRESETS)}")
+    config = _validated(PRESETS[preset], f"preset {preset}")
+    if file is not None:
+        config = changed(config, _read_yaml(file), str(file))
+    return with_settings(config, settings)
+
+
+def with_settings(config: Config, settings: Sequence[str]) -> Config:
+    """The config changed by `section.key=value` settings."""
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals:
+            raise UserError(f"--set {setting}: expected key=value, for example --set training.learning_rate=0.001")
+        try:
+            nested: Any = yaml.safe_load(value)
+        except yaml.YAMLError:
+            nested = value
+        for part in reversed(key.strip().split(".")):
+            nested = {part: nested}
+        config = changed(config, nested, f"--set {setting}")
+    return config
+
+
+def changed(config: Config, changes: Mapping[str, Any], origin: str) -> Config:
+    """The config with some keys changed; `origin` says in messages where the changes come from."""
+    return _validated(_merge(config.model_dump(), changes), origin)
+
+
+def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
+    """The keys in which two configs differ, with both values."""
+    for section in type(old).model_fields:
+        before, after = getattr(old, section), getattr(new, section)
+        for key in type(before).model_fields:
+            if getattr(before, key) != getattr(after, key):
+                yield f"{section}.{key}", getattr(before, key), getattr(after, key)
+
+
+def commented_yaml(config: Config) -> str:
+    """The whole config as YAML with every key explained."""
+    blocks = []
+    for name in type(config).model_fields:
+        section: Section = getattr(config, name)
+        lines = [f"# {section.__doc__}", f"{name}:"]
+        for key, field in type(section).model_fields.items():
+            value = yaml.safe_dump(getattr(section, key), default_flow_style=True).removesuffix("...\n").strip()
+            lines.append(f"  {key}: {value}".ljust(34) + f"  # {field.description}")
+        blocks.append("\n".join(lines) + "\n")
+    return "\n".join(blocks)
+
+
+def _merge(old: Mapping[str, Any], new: Any) -> Any:
+    if not isinstance(new, Mapping):
+        return new
+    merged = dict(old)
+    for key, value in new.items():
+        merged[key] = _merge(old[key], value) if isinstance(old.get(key), Mapping) else value
+    return merged
+
+
+def _read_yaml(path: str | Path) -> Mapping[str, Any]:
+    try:
+        content = yaml.safe_load("\n".join(read_lines(path)))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f", line {mark.line + 1}" if mark else ""
+        raise UserError(f"{path}{where}: not YAML ({getattr(error, 'problem', error)})") from None
+    if not isinstance(content, Mapping | None):
+        raise UserError(f"{path}: expected sections such as 'training:' with keys below them")
+    return content or {}
+
+
+def _validated(content: Any, origin: str) -> Config:
+    try:
+        return Config.model_validate(content)
+    except ValidationError as error:
+        problems = "; ".join(_explain(problem) for problem in error.errors())
+        raise UserError(f"{origin}: {problems}") from None
+
+
+def _explain(problem: Any) -> str:
+    path = [str(part) for part in problem["loc"]]
+    key = ".".join(path)
+    if problem["type"] != "extra_forbidden":
+        return f"{key}: {problem['msg']}" if key else str(problem["msg"])
+    known = {
+        f"{name}.{field}": field
+        for name, section in Config.model_fields.items()
+        for field in type(section.default).model_fields
+    }
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6) or [
+        full for full, field in known.items() if difflib.get_close_matches(path[-1], [field], n=1, cutoff=0.7)
+    ]
+    hint = f"; did you mean {near[0]!r}?" if near else "; `ssmt config` prints all keys"
+    return f"there is no setting {key!r}{hint}"
+
+
+def _did_you_mean(word: str, known: Any) -> str:
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,0 +1,176 @@
+"""The dynamic program over segmentations, as pure functions on one tensor.
+
+A lattice is `scores[b, j, l]`: the log-probability of the segment of length l+1 that starts at character j of sentence
+b; `NEG_INF` where no such segment is legal. `lengths[b]` is the number of characters of sentence b, the final `</s>`
+included. A segmentation is a path from 0 to `lengths[b]`; its log-probability is the sum over its segments.
+
+Everything is computed in at least float32, whatever the precision of the model, and is exact for T < L too.
+
+Shapes: B sentences, T characters, L segment lengths, K paths.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+NEG_INF = -1e30  # finite, so that differences of masked values are never NaN
+
+
+class Posteriors(NamedTuple):
+    segments: Tensor  # (B, T, L) probability that the segment is used
+    boundaries: Tensor  # (B, T) probability of a cut after each character; 1 after the last, 0 on padding
+
+
+class Paths(NamedTuple):
+    scores: Tensor  # (B, K) log-probabilities, best first; NEG_INF where there are fewer than K paths
+    ends: Tensor  # (B, K, T) bool: a segment ends after this character
+
+
+def marginal(scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
+    """Log of the sum over all segmentations of each sentence (Eq. 4). (B,)
+
+    The gradient with respect to a segment's score is that segment's posterior probability, so the backward pass is
+    one more recursion instead of an autograd graph of T steps.
+    """
+    return _Marginal.apply(at_least_float32(scores_BTL), lengths_B)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Marginal(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
+        alpha = forward_table(scores_BTL)
+        total = alpha.gather(1, lengths_B.unsqueeze(1)).squeeze(1)
+        ctx.save_for_backward(scores_BTL, lengths_B, alpha, total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, gradient_B: Tensor) -> tuple[Tensor, None]:
+        scores_BTL, lengths_B, alpha, total = ctx.saved_tensors
+        beta = backward_table(scores_BTL, lengths_B)
+        return _segment_posteriors(scores_BTL, alpha, beta, total) * gradient_B.view(-1, 1, 1), None
+
+
+def forward_table(scores_BTL: Tensor) -> Tensor:
+    """alpha[b, k]: log-probability of the first k characters with a boundary after them (Eq. 5). (B, T+1)"""
+    B, T, L = scores_BTL.shape
+    by_end = _scores_by_end(scores_BTL)  # (T, B, L)
+    padded = scores_BTL.new_full((B, L + T + 1), NEG_INF)  # L columns in front stand for "before the sentence"
+    padded[:, L] = 0.0  # alpha_0 = 1
+    for k in range(1, T + 1):
+        # alpha_k = sum over starts j of alpha_j p(y_j..k-1)                                                   Eq. 5
+        torch.logsumexp(padded[:, k : k + L] + by_end[k - 1], dim=1, out=padded[:, L + k])
+    return padded[:, L:]
+
+
+def backward_table(scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
+    """beta[b, k]: log-probability of the characters from k on, given a boundary before them. (B, T+1)"""
+    B, T, L = scores_BTL.shape
+    by_start = scores_BTL.transpose(0, 1).contiguous()  # (T, B, L)
+    padded = scores_BTL.new_full((B, T + 1 + L), NEG_INF)
+    at_end = lengths_B.unsqueeze(0) == torch.arange(T + 1, device=lengths_B.device).unsqueeze(1)  # (T+1, B)
+    base = torch.where(at_end, 0.0, NEG_INF).to(scores_BTL.dtype)
+    padded[:, T] = base[T]
+    for j in range(T - 1, -1, -1):
+        onward = torch.logsumexp(padded[:, j + 1 : j + 1 + L] + by_start[j], dim=1)
+        torch.maximum(onward, base[j], out=padded[:, j])
+    return padded[:, : T + 1]
+
+
+def posteriors(scores_BTL: Tensor, lengths_B: Tensor) -> Posteriors:
+    """How probable each segment and each boundary is, given the sentence."""
+    scores_BTL = at_least_float32(scores_BTL)
+    alpha = forward_table(scores_BTL)
+    beta = backward_table(scores_BTL, lengths_B)
+    total = alpha.gather(1, lengths_B.unsqueeze(1)).squeeze(1)
+    boundaries = torch.exp(alpha + beta - total.unsqueeze(1))[:, 1:]
+    return Posteriors(_segment_posteriors(scores_BTL, alpha, beta, total), boundaries)
+
+
+def best_path(scores_BTL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+    """The most probable segmentation: its log-probability (B,) and after which characters it cuts (B, T)."""
+    paths = n_best(scores_BTL, lengths_B, 1)
+    return paths.scores[:, 0], paths.ends[:, 0]
+
+
+def n_best(scores_BTL: Tensor, lengths_B: Tensor, n: int) -> Paths:
+    """The n most probable segmentations, best first (Viterbi with n candidates a position)."""
+    scores_BTL = at_least_float32(scores_BTL)
+    B, T, L = scores_BTL.shape
+    by_end = _scores_by_end(scores_BTL)
+    best = scores_BTL.new_full((B, L + T + 1, n), NEG_INF)
+    best[:, L, 0] = 0.0
+    origin = lengths_B.new_zeros(B, T + 1, n)  # which (window column, candidate) a path came from, as one number
+    for k in range(1, T + 1):
+        candidates = best[:, k : k + L] + by_end[k - 1].unsqueeze(-1)  # (B, L, n)
+        best[:, L + k], origin[:, k] = candidates.view(B, -1).topk(n, dim=1)
+    final = best[:, L:].gather(1, lengths_B.view(B, 1, 1).expand(B, 1, n)).squeeze(1)
+
+    position = lengths_B.unsqueeze(1).repeat(1, n)  # (B, K): trace all paths back at once
+    rank = torch.arange(n, device=lengths_B.device).expand(B, n)
+    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores_BTL.device)
+    flat_origin = origin.view(B, -1)
+    for _ in range(T):
+        ends.scatter_(2, position.unsqueeze(-1), (position > 0).unsqueeze(-1))
+        came_from = flat_origin.gather(1, position * n + rank)
+        length = L - came_from // n
+        rank = torch.where(position > 0, came_from % n, rank)
+        position = (position - length).clamp(min=0)
+    ends = ends[:, :, 1:] & (final > NEG_INF / 2).unsqueeze(-1)
+    return Paths(final.clamp(min=NEG_INF), ends)
+
+
+def sample(scores_BTL: Tensor, lengths_B: Tensor, n: int, generator: torch.Generator | None = None) -> Paths:
+    """n segmentations drawn from their posterior distribution, with their log-probabilities."""
+    scores_BTL = at_least_float32(scores_BTL)
+    B, T, L = scores_BTL.shape
+    alpha = forward_table(scores_BTL)
+    window = torch.cat([scores_BTL.new_full((B, L), NEG_INF), alpha], dim=1).unfold(1, L, 1)[:, 1:-1]  # (B, T, L)
+    arriving = window + _scores_by_end(scores_BTL).transpose(0, 1)  # log-weight of each last segment, by end
+    position = lengths_B.unsqueeze(1).repeat(1, n)
+    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores_BTL.device)
+    total = scores_BTL.new_zeros(B, n)
+    rows = torch.arange(B, device=lengths_B.device).unsqueeze(1)
+    for _ in range(T):
+        ends.scatter_(2, position.unsqueeze(-1), (position > 0).unsqueeze(-1))
+        weights = torch.softmax(arriving[rows, (position - 1).clamp(min=0)], dim=-1)  # (B, n, L)
+        column = torch.multinomial(weights.view(-1, L), 1, generator=generator).view(B, n)
+        length = torch.where(position > 0, L - column, 0)
+        start = (position - length).clamp(min=0)
+        used = scores_BTL[rows, start.clamp(max=T - 1), (length - 1).clamp(min=0)]
+        total = total + torch.where(position > 0, used, 0.0)
+        position = start
+    return Paths(total, ends[:, :, 1:])
+
+
+def path_score(scores_BTL: Tensor, ends_BT: Tensor) -> Tensor:
+    """The log-probability of given segmentations, each as the characters after which it cuts. (B,)"""
+    T, L = scores_BTL.shape[1:]
+    position = torch.arange(T, device=ends_BT.device)
+    previous_end = torch.where(ends_BT, position, -1).cummax(dim=1).values
+    start = torch.cat([torch.zeros_like(previous_end[:, :1]), previous_end[:, :-1] + 1], dim=1)  # of the segment here
+    length = position - start
+    used = scores_BTL.flatten(1).gather(1, start * L + length.clamp(max=L - 1))
+    legal = torch.where(length < L, used, NEG_INF)
+    return torch.where(ends_BT, legal, 0.0).sum(dim=1)
+
+
+def at_least_float32(scores: Tensor) -> Tensor:
+    return scores.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _scores_by_end(scores_BTL: Tensor) -> Tensor:
+    """[k-1, b, i]: the segment that ends after k characters and starts at k - L + i, so that column i meets
+    alpha[k - L + i] in a plain window. (T, B, L)"""
+    B, T, L = scores_BTL.shape
+    padded = torch.cat([scores_BTL.new_full((B, L - 1, L), NEG_INF), scores_BTL], dim=1)  # (B, L-1+T, L)
+    columns = [padded[:, i : i + T, L - 1 - i] for i in range(L)]  # start k-L+i, length L-i
+    return torch.stack(columns, dim=2).transpose(0, 1).contiguous()
+
+
+def _segment_posteriors(scores_BTL: Tensor, alpha: Tensor, beta: Tensor, total: Tensor) -> Tensor:
+    B, T, L = scores_BTL.shape
+    after = torch.cat([beta, beta.new_full((B, L), NEG_INF)], dim=1).unfold(1, L, 1)[:, 1 : T + 1]  # beta[j+1+l]
+    return torch.exp(alpha[:, :T].unsqueeze(-1) + scores_BTL + after - total.view(B, 1, 1))

@@ -1,0 +1,1 @@
+"""Models: each turns a batch into log-probabilities; none knows how it is trained or searched."""

@@ -1,0 +1,62 @@
+"""Subword Segmental Machine Translation: the model of Meyer and Buys (2023), in the paper's order.
+
+The source, as BPE subwords, is encoded; a decoder reads the target as characters; from its state before character j
+the probability of every segment that starts at j is a mixture of a character model and a lexicon; and the lattice sums
+over all segmentations.
+
+Shapes: B sentences, S source subwords, T target characters with `</s>`, L segment lengths, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ssmt import lattice
+from ssmt.config import Config
+from ssmt.model.segments import SegmentModel
+from ssmt.model.transformer import Decoder, Encoder, Memory
+from ssmt.text.corpus import Batch
+from ssmt.text.vocabulary import Vocabulary
+
+
+class SSMT(nn.Module):
+    def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        alphabet = vocabulary.alphabet
+        self.encoder = Encoder(len(vocabulary.source), config.network, vocabulary.source.pad)
+        self.decoder = Decoder(len(alphabet), config.network, alphabet.pad, alphabet.eos)
+        self.segments = SegmentModel(vocabulary.lexicon, config.network, config.text.longest_segment)
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    @property
+    def character_embedding(self) -> Tensor:
+        """Characters as the decoder and the character model see them. (C, D)"""
+        embedding = self.decoder.embedding
+        return embedding.tokens.weight * embedding.scale
+
+    def encode(self, source: Tensor) -> Memory:
+        memory: Memory = self.encoder(source)
+        return memory
+
+    def lattice(self, batch: Batch) -> Tensor:
+        """The score of every segment of every target. (B, T, L)"""
+        memory = self.encode(batch.source)
+        states = self.decoder.states(batch.target, memory)  # h_j has read y_<j                               Eq. 2
+        previous = self.decoder.previous(batch.target)
+        scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
+            batch.target, batch.target_lengths, previous, states, self.character_embedding
+        )
+        return scores
+
+    def log_probability(self, batch: Batch) -> Tensor:
+        """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
+        return lattice.marginal(self.lattice(batch), batch.target_lengths)
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """What training minimises, summed over the batch."""
+        return -self.log_probability(batch).sum()

@@ -1,0 +1,265 @@
+"""A plain Transformer: encoder, and a decoder that can run over whole sequences or one step at a time.
+
+Pre-norm by default; post-norm and a position offset are options, so that models of the original implementation fit in.
+
+Shapes: B sentences, K hypotheses a sentence, N = B*K rows, S source tokens, T target positions, D width, H heads.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, cast
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ssmt.config import NetworkConfig
+from ssmt.model.dropout import Dropout
+
+
+class Memory(NamedTuple):
+    """The encoded source."""
+
+    states: Tensor  # (B, S, D)
+    mask: Tensor  # (B, S) True at real tokens
+
+    def select(self, sentences: Tensor) -> Memory:
+        return Memory(self.states[sentences], self.mask[sentences])
+
+
+class Embedding(nn.Module):
+    """Token embedding times sqrt(D), plus sinusoidal positions.
+
+    The positions' first half are sines and the second cosines, with frequencies from 1 to 1/10000.
+    """
+
+    def __init__(self, size: int, config: NetworkConfig, padding: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(size, config.width, padding_idx=padding)
+        nn.init.normal_(self.tokens.weight, std=config.width**-0.5)
+        nn.init.zeros_(self.tokens.weight[padding])
+        self.scale = math.sqrt(config.width)
+        self.offset = config.position_offset
+        self.dropout = Dropout(config.dropout)
+        half = config.width // 2
+        frequencies = torch.exp(torch.arange(half) * -(math.log(10000.0) / max(half - 1, 1)))
+        self.register_buffer("frequencies", frequencies, persistent=False)
+
+    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """(..., T) -> (..., T, D); `first` is the position of the first token."""
+        T = tokens.shape[-1]
+        position = torch.arange(first + self.offset, first + self.offset + T, device=tokens.device)
+        angles = position.unsqueeze(1) * self.get_buffer("frequencies")  # (T, D/2)
+        positions = torch.cat([angles.sin(), angles.cos()], dim=1)
+        embedded: Tensor = self.dropout(self.tokens(tokens) * self.scale + positions)
+        return embedded
+
+
+class Attention(nn.Module):
+    """Multi-head attention. Keys and values can be computed once and kept."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = _linear(config.width, config.width)
+        self.key_value = _linear(config.width, 2 * config.width)
+        self.output = _linear(config.width, config.width)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(N, T, D) -> (N, H, T, D/H)"""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        keys, values = self.key_value(x).chunk(2, dim=-1)
+        return self.split(keys), self.split(values)
+
+    def attend(
+        self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """x (N, T, D), keys and values (N, H, S, D/H), mask broadcastable to (N, H, T, S), True = visible."""
+        attended = F.scaled_dot_product_attention(
+            self.split(self.query(x)), keys, values, attn_mask=mask, is_causal=causal
+        )
+        result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        return result
+
+
+class FeedForward(nn.Sequential):
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(
+            _linear(config.width, config.feedforward),
+            nn.ReLU(),
+            Dropout(config.dropout),
+            _linear(config.feedforward, config.width),
+        )
+
+
+class Residual(nn.Module):
+    """x + branch(norm(x)), or norm(x + branch(x)) for post-norm."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.width)
+        self.pre = config.norm == "pre"
+        self.dropout = Dropout(config.dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x) if self.pre else x
+        return normed
+
+    def leave(self, x: Tensor, branch: Tensor) -> Tensor:
+        summed: Tensor = x + self.dropout(branch)
+        return summed if self.pre else self.norm(summed)
+
+
+class EncoderLayer(nn.Module):
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = Attention(config), Residual(config)
+        self.feedforward, self.feedforward_residual = FeedForward(config), Residual(config)
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        inner = self.attention_residual.enter(x)
+        x = self.attention_residual.leave(
+            x, self.attention.attend(inner, *self.attention.keys_values(inner), mask=mask)
+        )
+        return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
+
+
+class Encoder(nn.Module):
+    def __init__(self, vocabulary: int, config: NetworkConfig, padding: int) -> None:
+        super().__init__()
+        self.padding = padding
+        self.embedding = Embedding(vocabulary, config, padding)
+        self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+
+    def forward(self, source: Tensor) -> Memory:
+        """source (B, S), padded on the right."""
+        mask = source != self.padding
+        x = self.embedding(source)
+        for layer in self.layers:
+            x = layer(x, mask[:, None, None, :])
+        return Memory(self.norm(x), mask)
+
+
+class DecoderLayer(nn.Module):
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.attention, self.attention_residual = Attention(config), Residual(config)
+        self.cross_attention, self.cross_residual = Attention(config), Residual(config)
+        self.feedforward, self.feedforward_residual = FeedForward(config), Residual(config)
+
+    def forward(self, x: Tensor, memory: Memory) -> Tensor:
+        inner = self.attention_residual.enter(x)
+        own = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
+        x = self.attention_residual.leave(x, own)
+        keys, values = self.cross_attention.keys_values(memory.states)
+        return self.after_own_attention(x, keys, values, memory.mask[:, None, None, :])
+
+    def after_own_attention(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        crossed = self.cross_attention.attend(self.cross_residual.enter(x), keys, values, mask=mask)
+        x = self.cross_residual.leave(x, crossed)
+        return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
+
+    def step(self, x: Tensor, cache: LayerCache, position: int, mask: Tensor) -> Tensor:
+        """x (N, D) at one position; the keys and values of the positions before it are in the cache."""
+        inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
+        keys, values = cache.append(*self.attention.keys_values(inner), position)
+        x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values).squeeze(1))
+        # The source's keys are held once a sentence: its hypotheses are the query positions of one attention.
+        grouped = x.view(mask.shape[0], -1, x.shape[-1])  # (B, K, D)
+        return self.after_own_attention(grouped, cache.source_keys, cache.source_values, mask).flatten(0, 1)
+
+
+class LayerCache:
+    """Keys and values of one decoder layer: its own by position, in room allotted ahead, and the source's."""
+
+    def __init__(self, source_keys: Tensor, source_values: Tensor, rows: int) -> None:
+        self.source_keys, self.source_values = source_keys, source_values  # (B, H, S, D/H)
+        _, heads, _, size = source_keys.shape
+        self.keys = source_keys.new_empty(rows, heads, 0, size)  # (N, H, room, D/H)
+        self.values = self.keys
+
+    def append(self, key: Tensor, value: Tensor, position: int) -> tuple[Tensor, Tensor]:
+        room = self.keys.shape[2]
+        if position == room:
+            N, heads, _, size = self.keys.shape
+            more = self.keys.new_empty(N, heads, max(32, room // 2), size)
+            self.keys = torch.cat([self.keys, more], dim=2)
+            self.values = torch.cat([self.values, more], dim=2)
+        self.keys[:, :, position] = key[:, :, 0]
+        self.values[:, :, position] = value[:, :, 0]
+        return self.keys[:, :, : position + 1], self.values[:, :, : position + 1]
+
+
+class DecoderCache:
+    """What one decoding step leaves for the next. A search reorders it as its beam does."""
+
+    def __init__(self, layers: list[LayerCache], mask: Tensor) -> None:
+        self.layers = layers
+        self.mask = mask  # (B, 1, 1, S)
+        self.position = 0
+
+    def reorder(self, rows: Tensor) -> None:
+        """Row i of the next step continues row `rows[i]` of this one, within the same sentence."""
+        for layer in self.layers:
+            layer.keys = layer.keys.index_select(0, rows)
+            layer.values = layer.values.index_select(0, rows)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """Keep the source of some sentences only; the rows are reordered separately."""
+        self.mask = self.mask.index_select(0, sentences)
+        for layer in self.layers:
+            layer.source_keys = layer.source_keys.index_select(0, sentences)
+            layer.source_values = layer.source_values.index_select(0, sentences)
+
+
+class Decoder(nn.Module):
+    """The body of a decoder: `states` over whole targets for training, `step` for decoding. Nothing outside it
+    notices how a state is computed from the symbols before it."""
+
+    def __init__(self, vocabulary: int, config: NetworkConfig, padding: int, eos: int) -> None:
+        super().__init__()
+        self.eos = eos  # `</s>` also stands in front of the first symbol
+        self.embedding = Embedding(vocabulary, config, padding)
+        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+
+    def previous(self, target: Tensor) -> Tensor:
+        """The symbol before each position. (B, T) -> (B, T)"""
+        return F.pad(target[:, :-1], (1, 0), value=self.eos)
+
+    def states(self, target: Tensor, memory: Memory) -> Tensor:
+        """h_j has read the symbols before j. target (B, T), padded on the right -> (B, T, D)"""
+        x = self.embedding(self.previous(target))
+        for layer in self.layers:
+            x = layer(x, memory)
+        states: Tensor = self.norm(x)
+        return states
+
+    def start(self, memory: Memory, hypotheses: int) -> DecoderCache:
+        """An empty cache for `hypotheses` rows a sentence."""
+        rows = memory.mask.shape[0] * hypotheses
+        layers = [
+            LayerCache(*layer.cross_attention.keys_values(memory.states), rows)
+            for layer in cast("list[DecoderLayer]", self.layers)
+        ]
+        return DecoderCache(layers, memory.mask[:, None, None, :])
+
+    def step(self, symbols: Tensor, cache: DecoderCache) -> Tensor:
+        """The next state of each row after reading one more symbol. (N,) -> (N, D)"""
+        x = self.embedding(symbols.unsqueeze(1), first=cache.position).squeeze(1)
+        for layer, layer_cache in zip(cast("list[DecoderLayer]", self.layers), cache.layers, strict=True):
+            x = layer.step(x, layer_cache, cache.position, cache.mask)
+        cache.position += 1
+        state: Tensor = self.norm(x)
+        return state
+
+
+def _linear(inputs: int, outputs: int) -> nn.Linear:
+    linear = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return linear

@@ -1,0 +1,105 @@
+"""Messages and progress, in one place: a terminal gets bars, a log file gets lines, a library user gets silence."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+Item = TypeVar("Item")
+SECONDS_BETWEEN_LINES = 30.0  # of a log file
+
+
+class Bar(Protocol):
+    def advance(self, done: float, text: str = "") -> None:
+        """`done` of the total is done; `text` are the numbers of the moment."""
+
+
+class Reporter:
+    """Says nothing. The base of the others, and what the Python interface uses."""
+
+    def say(self, message: str) -> None: ...
+
+    def warn(self, message: str) -> None: ...
+
+    @contextmanager
+    def bar(self, title: str, total: float) -> Iterator[Bar]:
+        yield _NoBar()
+
+
+class _NoBar:
+    def advance(self, done: float, text: str = "") -> None: ...
+
+
+class TerminalReporter(Reporter):
+    """Messages on standard error, so that standard output stays clean; bars where that is a terminal."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True, highlight=False, soft_wrap=True)
+
+    def say(self, message: str) -> None:
+        self.console.print(message, markup=False)
+
+    def warn(self, message: str) -> None:
+        self.console.print(f"warning: {message}", style="yellow", markup=False)
+
+    @contextmanager
+    def bar(self, title: str, total: float) -> Iterator[Bar]:
+        if not self.console.is_terminal:
+            yield _LogBar(self, title, total)
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=None),
+            TextColumn("{task.percentage:>3.0f}%"),
+            TextColumn("{task.fields[text]}"),
+            TimeRemainingColumn(compact=True),
+        )
+        with Progress(*columns, console=self.console, transient=True) as progress:
+            yield _TerminalBar(progress, progress.add_task(title, total=total, text=""))
+
+
+class _TerminalBar:
+    def __init__(self, progress: Progress, task: TaskID) -> None:
+        self.progress, self.task = progress, task
+
+    def advance(self, done: float, text: str = "") -> None:
+        self.progress.update(self.task, completed=done, text=text)
+
+
+class _LogBar:
+    def __init__(self, reporter: Reporter, title: str, total: float) -> None:
+        self.reporter, self.title, self.total = reporter, title, total
+        self.begun = self.last = time.monotonic()
+
+    def advance(self, done: float, text: str = "") -> None:
+        now = time.monotonic()
+        if now - self.last < SECONDS_BETWEEN_LINES:
+            return
+        self.last = now
+        share = done / self.total if self.total else 1.0
+        left = f", {duration((now - self.begun) * (1 / share - 1))} left" if 0 < share < 1 else ""
+        self.reporter.say(f"{self.title}: {share:.0%}{', ' + text if text else ''}{left}")
+
+
+def duration(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}" if hours else f"{minute}:{second:02}"
+
+
+def tracked(reporter: Reporter, items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
+    """The items, with a bar that shows how many have been handled."""
+    with reporter.bar(title, total) as bar:
+        for done, item in enumerate(items, start=1):
+            yield item
+            bar.advance(done)
+
+
+def is_interactive() -> bool:
+    return sys.stderr.isatty()

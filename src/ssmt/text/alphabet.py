@@ -1,0 +1,96 @@
+"""The target's characters and their ids.
+
+A *word character* is a Unicode letter or combining mark (categories L*, M*); only word characters can share a segment.
+`str.isalpha` alone would cut decomposed accents and Indic vowel signs off their letters.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from ssmt.errors import UserError
+from ssmt.text.lines import read_lines, replacing
+
+PAD, EOS, UNK, EOM = "<pad>", "</s>", "<unk>", "<eom>"  # <eom> ends a segment, </s> the sentence
+SPECIALS = (PAD, EOS, UNK, EOM)
+
+Ids = npt.NDArray[np.int64]
+
+
+def is_word_character(character: str) -> bool:
+    return len(character) == 1 and unicodedata.category(character)[0] in "LM"
+
+
+class Alphabet:
+    """Symbols in id order. Whatever has more than one character is a special symbol and never matches text."""
+
+    def __init__(self, symbols: Sequence[str]) -> None:
+        missing = [special for special in SPECIALS if special not in symbols]
+        assert not missing, missing
+        assert len(set(symbols)) == len(symbols), "symbols must be distinct"
+        self.symbols = tuple(symbols)
+        self.pad, self.eos, self.unk, self.eom = (self.symbols.index(special) for special in SPECIALS)
+        self.is_word = np.array([is_word_character(symbol) for symbol in self.symbols])
+
+    @classmethod
+    def of_characters(cls, characters: Iterable[str]) -> Alphabet:
+        """Specials first, then the characters by code point: the order of ids is the order of texts."""
+        return cls([*SPECIALS, *sorted(set(characters))])
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Alphabet) and self.symbols == other.symbols
+
+    def __hash__(self) -> int:
+        return hash(self.symbols)
+
+    @cached_property
+    def _id_of_code_point(self) -> Ids:
+        characters = {ord(symbol): id for id, symbol in enumerate(self.symbols) if len(symbol) == 1}
+        table = np.full(max(characters, default=0) + 2, self.unk, dtype=np.int64)  # the last row is for all beyond
+        table[list(characters)] = list(characters.values())
+        return table
+
+    def encode(self, text: str) -> Ids:
+        """One id a character, without `</s>`; characters outside the alphabet become `<unk>`."""
+        code_points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        table = self._id_of_code_point
+        return table[np.minimum(code_points, len(table) - 1)]
+
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of ids; specials are left out, so that `decode(encode(text)) == text` for known characters."""
+        return "".join(symbol for id in ids if len(symbol := self.symbols[id]) == 1)
+
+    def unknown_characters(self, text: str) -> list[str]:
+        """Characters of a text that the alphabet lacks, in order of appearance."""
+        if not (self.encode(text) == self.unk).any():
+            return []
+        known = set(self.symbols)
+        return list(dict.fromkeys(character for character in text if character not in known))
+
+    def save(self, path: Path) -> None:
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(self.symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> Alphabet:
+        try:
+            symbols = json.loads("\n".join(read_lines(path)))
+            return cls(symbols)
+        except (json.JSONDecodeError, AssertionError, TypeError):
+            raise UserError(f"{path}: is not an alphabet (a JSON list of symbols with {', '.join(SPECIALS)})") from None
+
+
+def describe_characters(characters: Sequence[str], most: int = 5) -> str:
+    """Characters for messages, with code points, because many of them cannot be told apart by eye."""
+    shown = ", ".join(f"{character!r} (U+{ord(character):04X})" for character in characters[:most])
+    return shown + (f" and {len(characters) - most} more" if len(characters) > most else "")

@@ -1,0 +1,252 @@
+"""Sentence pairs as numbers: prepared once into memory-mapped arrays, then read in batches.
+
+Millions of pairs fit, because only the arrays of line offsets are ever wholly in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, zip_longest
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ssmt.config import TextConfig
+from ssmt.errors import UserError
+from ssmt.text.lines import name_of, require_equal_lengths, stream_lines
+
+CHUNK_LINES = 10_000
+Encode = Callable[[Sequence[str]], Sequence[npt.ArrayLike]]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Sentence pairs, padded on the right. `</s>` ends every source and every target."""
+
+    source: Tensor  # (B, S)
+    target: Tensor  # (B, T)
+    target_lengths: Tensor  # (B,)
+    characters: int  # of all raw targets, one more each for the sentence's end: what bits per character divide by
+    lines: tuple[int, ...]  # line numbers in the training files, from 1, for messages
+
+    def to(self, device: torch.device) -> Batch:
+        source, target, lengths = (x.to(device) for x in (self.source, self.target, self.target_lengths))
+        return replace(self, source=source, target=target, target_lengths=lengths)
+
+
+def make_batch(
+    sources: Sequence[npt.ArrayLike],
+    targets: Sequence[npt.ArrayLike],
+    source_pad: int,
+    target_pad: int,
+    characters: int | None = None,
+    lines: Sequence[int] = (),
+) -> Batch:
+    lengths = [len(np.atleast_1d(target)) for target in targets]
+    return Batch(
+        source=padded(sources, source_pad),
+        target=padded(targets, target_pad),
+        target_lengths=torch.tensor(lengths),
+        characters=sum(lengths) if characters is None else characters,
+        lines=tuple(lines),
+    )
+
+
+def padded(sequences: Sequence[npt.ArrayLike], padding: int) -> Tensor:
+    arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
+    result = np.full((len(arrays), max(map(len, arrays))), padding, dtype=np.int64)
+    for row, array in zip(result, arrays, strict=True):
+        row[: len(array)] = array
+    return torch.from_numpy(result)
+
+
+class Sentences:
+    """Sequences of ids, end to end in one memory-mapped file, with the offset of each."""
+
+    def __init__(self, directory: Path, name: str) -> None:
+        self.offsets: npt.NDArray[np.int64] = np.load(directory / f"{name}.offsets.npy")
+        meta = json.loads((directory / f"{name}.json").read_text())
+        shape = (int(self.offsets[-1]),)
+        # An empty file cannot be mapped.
+        self.ids = (
+            np.memmap(directory / f"{name}.ids", dtype=meta["dtype"], mode="r", shape=shape)
+            if shape[0]
+            else np.empty(0, dtype=meta["dtype"])
+        )
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, index: int) -> npt.NDArray[np.int64]:
+        return np.asarray(self.ids[self.offsets[index] : self.offsets[index + 1]], dtype=np.int64)
+
+    @property
+    def lengths(self) -> npt.NDArray[np.int64]:
+        return np.diff(self.offsets)
+
+    def chunks(self, size: int = 1 << 20) -> Iterator[npt.NDArray[np.int64]]:
+        """The whole text in pieces of about `size` ids, cut at sentence ends."""
+        start = 0
+        while start < len(self):
+            stop = int(np.searchsorted(self.offsets, self.offsets[start] + size, side="right")) - 1
+            stop = max(stop, start + 1)
+            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+            start = stop
+
+
+class SentenceWriter:
+    """Writes what `Sentences` reads, as it comes."""
+
+    def __init__(self, directory: Path, name: str, vocabulary: int) -> None:
+        self.directory, self.name = directory, name
+        self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
+        self.lengths = [0]
+
+    def __enter__(self) -> SentenceWriter:
+        self.stream = open(self.directory / f"{self.name}.ids", "wb")
+        return self
+
+    def extend(self, sequences: Iterable[npt.ArrayLike]) -> None:
+        for sequence in sequences:
+            ids = np.asarray(sequence, dtype=self.dtype)
+            self.stream.write(ids.tobytes())
+            self.lengths.append(len(ids))
+
+    def __exit__(self, *exception: object) -> None:
+        self.stream.close()
+        np.save(self.directory / f"{self.name}.offsets.npy", np.cumsum(np.array(self.lengths, dtype=np.int64)))
+        (self.directory / f"{self.name}.json").write_text(json.dumps({"dtype": self.dtype.name}))
+
+
+class Corpus:
+    """Prepared sentence pairs."""
+
+    def __init__(self, directory: Path, source_pad: int, target_pad: int) -> None:
+        self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
+        self.lines: npt.NDArray[np.int64] = np.load(directory / "lines.npy")
+        self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
+        self.source_pad, self.target_pad = source_pad, target_pad
+        assert len(self.source) == len(self.target) == len(self.lines) == len(self.characters)
+
+    def __len__(self) -> int:
+        return len(self.lines)
+
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+        return make_batch(
+            [self.source[int(i)] for i in indices],
+            [self.target[int(i)] for i in indices],
+            self.source_pad,
+            self.target_pad,
+            characters=int(self.characters[np.asarray(indices)].sum()),
+            lines=self.lines[np.asarray(indices)].tolist(),
+        )
+
+    def batches(self, budget: int, seed: int | None = None, epoch: int = 0) -> list[npt.NDArray[np.int64]]:
+        """The indices of each batch of one epoch: sentences of like length, `budget` characters with padding.
+
+        With a seed, order and company are shuffled by seed and epoch; without, all is sorted by length.
+        """
+        lengths = self.characters
+        if seed is None:
+            order = np.lexsort((self.source.lengths, lengths))
+        else:
+            random = np.random.default_rng((seed, epoch))
+            # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
+            noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
+            order = np.argsort(noisy, kind="stable")
+        # Sources count too: a batch of short targets must not bring in very long sources.
+        size = np.maximum(lengths, self.source.lengths)[order]
+        batches, start = [], 0
+        while start < len(order):
+            widest = np.maximum.accumulate(size[start : start + budget])
+            fits = widest * np.arange(1, len(widest) + 1) <= budget
+            count = max(1, int(fits.argmin()) if not fits.all() else len(fits))
+            batches.append(order[start : start + count])
+            start += count
+        if seed is not None:
+            random.shuffle(batches)
+        return batches
+
+
+class PairReader:
+    """Numbered sentence pairs of two files, checked as they are read. Can be read any number of times."""
+
+    def __init__(self, source: str | Path, target: str | Path, limits: TextConfig) -> None:
+        self.source, self.target, self.limits = source, target, limits
+        self.skipped = 0  # bad lines left out in the last reading
+
+    def __iter__(self) -> Iterator[tuple[int, str, str]]:
+        self.skipped = 0
+        count = 0
+        pairs = zip_longest(stream_lines(self.source), stream_lines(self.target))
+        for count, (source, target) in enumerate(pairs, start=1):
+            if source is None or target is None:
+                remaining = 1 + sum(1 for _ in pairs)
+                lengths = (count - 1, count - 1 + remaining)
+                require_equal_lengths(self.source, lengths[target is None], self.target, lengths[source is None])
+            problem = self._problem(count, source, target)
+            if problem is None:
+                yield count, source, target
+            elif self.limits.skip_bad_lines:
+                self.skipped += 1
+            else:
+                raise UserError(
+                    f"{problem}. Mend it in both files, or leave such pairs out with --set text.skip_bad_lines=true"
+                )
+        if count == self.skipped:
+            nothing = "is empty" if count == 0 else f"has {count:,} lines, and none of them can be used"
+            raise UserError(f"{name_of(self.source)}: {nothing}")
+
+    def _problem(self, number: int, source: str, target: str) -> str | None:
+        for path, line, longest, key in (
+            (self.source, source, self.limits.longest_source, "longest_source"),
+            (self.target, target, self.limits.longest_target, "longest_target"),
+        ):
+            if not line.strip():
+                return f"{name_of(path)}, line {number}: is empty"
+            if len(line) > longest:
+                return (
+                    f"{name_of(path)}, line {number}: has {len(line):,} characters, more than the {longest:,} of "
+                    f"text.{key}"
+                )
+        return None
+
+
+def write_corpus(
+    directory: Path,
+    pairs: Iterable[tuple[int, str, str]],
+    encode_sources: Encode,
+    encode_targets: Encode,
+    vocabulary_sizes: tuple[int, int],
+) -> None:
+    """Encode numbered pairs once, into a directory that appears only when it is complete."""
+    unfinished = directory.with_name(f".{directory.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    lines: list[int] = []
+    characters: list[int] = []
+    try:
+        with (
+            SentenceWriter(unfinished, "source", vocabulary_sizes[0]) as sources,
+            SentenceWriter(unfinished, "target", vocabulary_sizes[1]) as targets,
+        ):
+            remaining = iter(pairs)
+            while chunk := list(islice(remaining, CHUNK_LINES)):
+                sources.extend(encode_sources([source for _, source, _ in chunk]))
+                targets.extend(encode_targets([target for _, _, target in chunk]))
+                lines += [number for number, _, _ in chunk]
+                characters += [len(target) + 1 for _, _, target in chunk]
+        np.save(unfinished / "lines.npy", np.array(lines, dtype=np.int64))
+        np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
+        shutil.rmtree(directory, ignore_errors=True)
+        unfinished.rename(directory)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written ({error.strerror})") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)

@@ -1,0 +1,241 @@
+"""The lexicon: the segments that the model can produce in one piece, and a trie to find them in text.
+
+Entries are ordered by the ids of their characters. All entries that begin with a given string then form a range,
+so the probability of "some entry that begins with ..." is a difference of two prefix sums.
+
+Shapes: B sentences, T characters, L segment lengths, C alphabet, V lexicon entries, U trie nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from ssmt.errors import UserError
+from ssmt.text.alphabet import EOS, UNK, Alphabet
+from ssmt.text.lines import read_lines, replacing
+
+Gram = tuple[int, ...]  # an n-gram as character ids
+ABSENT = -1
+DENSE_TRIE_CELLS = 1 << 24  # up to here the trie's edges are kept as a table as well: 64 MiB
+
+
+def legal_lengths(characters: Tensor, is_word: Tensor, longest: int, lengths: Tensor | None = None) -> Tensor:
+    """Length of the longest legal segment that starts at each position; 0 on padding. (..., T) -> (..., T)
+
+    A legal segment is one character of any kind, or up to `longest` word characters in a row.
+    """
+    T = characters.shape[-1]
+    position = torch.arange(T, device=characters.device)
+    beyond = torch.full_like(position, T)
+    not_word_at = torch.where(is_word[characters], beyond, position)  # (..., T)
+    next_not_word = not_word_at.flip(-1).cummin(dim=-1).values.flip(-1)
+    legal = (next_not_word - position).clamp(1, longest)
+    if lengths is not None:
+        legal = torch.minimum(legal, (lengths.unsqueeze(-1) - position).clamp(min=0))
+    return legal
+
+
+class Trie(nn.Module):
+    """The n-grams of a lexicon as integer codes in one sorted array.
+
+    Node 0 is the root. An edge is the code `parent * C + character`; nodes are numbered breadth first in the order of
+    those codes, so that the sorted array of codes is at once the list of nodes: node k belongs to code k - 1.
+    The tensors are buffers, so that they move to the model's device together with it.
+    """
+
+    codes: Tensor  # (U-1,)
+    entry_of_node: Tensor  # (U,) lexicon id, or ABSENT for a string that only begins an entry
+    range_start: Tensor  # (U,) the entries below a node are range_start <= id < range_end
+    range_end: Tensor  # (U,)
+
+    def __init__(self, entries: Sequence[Gram], alphabet_size: int) -> None:
+        super().__init__()
+        assert list(entries) == sorted(set(entries)), "entries must be distinct and ordered by their characters"
+        self.alphabet_size = alphabet_size
+        codes: list[int] = []
+        entry_of_node, starts, ends = [ABSENT], [0], [len(entries)]
+        nodes: list[tuple[Gram, int, int]] = [((), 0, len(entries))]  # prefix, range; breadth first
+        for parent, (prefix, start, end) in enumerate(nodes):  # grows while it is walked
+            depth = len(prefix)
+            if start < end and len(entries[start]) == depth:
+                entry_of_node[parent] = start
+                start += 1
+            while start < end:
+                character = entries[start][depth]
+                stop = start + 1
+                while stop < end and entries[stop][depth] == character:
+                    stop += 1
+                codes.append(parent * alphabet_size + character)
+                entry_of_node.append(ABSENT)
+                starts.append(start)
+                ends.append(stop)
+                nodes.append(((*prefix, character), start, stop))
+                start = stop
+        for name, values in (
+            ("codes", codes),
+            ("entry_of_node", entry_of_node),
+            ("range_start", starts),
+            ("range_end", ends),
+        ):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
+        dense = None
+        if len(nodes) * alphabet_size <= DENSE_TRIE_CELLS:
+            dense = torch.full((len(nodes) * alphabet_size,), ABSENT, dtype=torch.int32)
+            dense[self.codes] = torch.arange(1, len(nodes), dtype=torch.int32)
+        self.register_buffer("dense", dense, persistent=False)
+
+    def child(self, nodes: Tensor, characters: Tensor) -> Tensor:
+        """The node reached from each node by each character, or ABSENT; ABSENT nodes have no children."""
+        codes = nodes * self.alphabet_size + characters
+        found = torch.searchsorted(self.codes, codes).clamp(max=len(self.codes) - 1)
+        return torch.where((nodes >= 0) & (self.codes[found] == codes), found + 1, ABSENT)
+
+    def children_of(self, nodes: Tensor) -> Tensor:
+        """The children of each node by character, or ABSENT. (...) -> (..., C)"""
+        dense = self.get_buffer("dense") if self._buffers["dense"] is not None else None
+        if dense is None:
+            return self.child(nodes.unsqueeze(-1), torch.arange(self.alphabet_size, device=nodes.device))
+        rows = dense.view(-1, self.alphabet_size)[nodes.clamp(min=0)].long()
+        return rows.masked_fill((nodes < 0).unsqueeze(-1), ABSENT)
+
+    def walk(self, characters: Tensor, legal: Tensor, depth: int) -> list[tuple[Tensor, Tensor]]:
+        """Follow the flat text from every position; for each length, the starts still inside the trie and their nodes.
+
+        characters, legal: (n,). The starts shrink from length to length, and with them the work.
+        """
+        starts = torch.nonzero(legal > 0).squeeze(-1)
+        nodes = torch.zeros_like(starts)
+        reached = []
+        for length in range(depth):
+            nodes = self.child(nodes, characters[starts + length])
+            alive = nodes != ABSENT
+            starts, nodes = starts[alive], nodes[alive]
+            reached.append((starts, nodes))
+            longer = legal[starts] > length + 1
+            starts, nodes = starts[longer], nodes[longer]
+        return reached
+
+
+class Lexicon(nn.Module):
+    """The lexicon's entries and their ids in any text."""
+
+    def __init__(self, alphabet: Alphabet, entries: Iterable[Gram], counts: dict[Gram, int] | None = None) -> None:
+        super().__init__()
+        self.alphabet = alphabet
+        self.entries: list[Gram] = sorted(set(entries))
+        self.counts = counts or {}
+        self.longest = max(len(entry) for entry in self.entries)
+        self.trie = Trie(self.entries, len(alphabet))
+
+    @classmethod
+    def of_texts(cls, alphabet: Alphabet, segments: Iterable[str]) -> Lexicon:
+        """The given segments, and every single character: without those some text could not be segmented."""
+        grams = (tuple(int(id) for id in alphabet.encode(segment)) for segment in segments)
+        return cls(alphabet, [*single_entries(alphabet), *grams])
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @property
+    def texts(self) -> list[str]:
+        return ["".join(self.alphabet.symbols[id] for id in entry) for entry in self.entries]
+
+    def ids_of_segments(self, characters: Tensor, legal: Tensor, longest: int) -> Tensor:
+        """The lexicon id of every segment by start and length, ABSENT where it is illegal or no entry.
+
+        characters, legal: (..., T); result (..., T, L), int64.
+        """
+        flat_characters, flat_legal = characters.reshape(-1), legal.reshape(-1)
+        ids = flat_characters.new_full((flat_characters.shape[0], longest), ABSENT)
+        for length, (starts, nodes) in enumerate(self.trie.walk(flat_characters, flat_legal, longest)):
+            ids[starts, length] = self.trie.entry_of_node[nodes]
+        return ids.view(*characters.shape, longest)
+
+    def save(self, path: Path) -> None:
+        """One entry a line in id order, a tab, and how often it occurs in the training text."""
+        rows = (f"{text}\t{self.counts.get(gram, 0)}\n" for text, gram in zip(self.texts, self.entries, strict=True))
+        with replacing(path) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            stream.writelines(rows)
+
+    @classmethod
+    def load(cls, path: Path, alphabet: Alphabet) -> Lexicon:
+        id_of_symbol = {symbol: id for id, symbol in enumerate(alphabet.symbols)}
+        counts: dict[Gram, int] = {}
+        for number, line in enumerate(read_lines(path), start=1):
+            text, tab, count = line.rpartition("\t")
+            symbols = [text] if text in id_of_symbol else list(text)
+            unknown = [symbol for symbol in symbols if symbol not in id_of_symbol]
+            if not tab or not count.isdecimal() or not symbols or unknown:
+                raise UserError(
+                    f"{path}, line {number}: expected an entry written in the alphabet's characters, a tab and a count"
+                )
+            counts[tuple(id_of_symbol[symbol] for symbol in symbols)] = int(count)
+        lexicon = cls(alphabet, counts, counts)
+        if list(counts) != lexicon.entries:
+            raise UserError(f"{path}: entries must be in the order of the alphabet, without repetitions")
+        return lexicon
+
+
+def single_entries(alphabet: Alphabet) -> list[Gram]:
+    """Entries that every lexicon has: each character, the sentence's end and the unknown character."""
+    return [(id,) for id, symbol in enumerate(alphabet.symbols) if len(symbol) == 1 or symbol in (EOS, UNK)]
+
+
+def most_frequent_ngrams(
+    chunks: Callable[[], Iterable[np.ndarray]], alphabet: Alphabet, size: int, longest: int
+) -> Lexicon:
+    """All single characters, then the most frequent legal n-grams, `size` entries in all; ties go by text.
+
+    `chunks` gives the training text anew at each call, as flat arrays of ids in which every sentence ends in `</s>`.
+    One pass for each length: an n-gram is at most as frequent as the (n-1)-gram it extends, and comes after it in a
+    tie, so only extensions of n-grams that are still among the best `size` need counting. That is exact, and keeps
+    the memory at no more than `size * C` codes however long the text is.
+    """
+    is_word = torch.from_numpy(alphabet.is_word)
+    singles = single_entries(alphabet)
+    best: dict[Gram, int] = {}  # the n-grams of two or more characters that are among the most frequent so far
+    trie = Trie(singles, len(alphabet))
+    single_counts = torch.zeros(len(alphabet), dtype=torch.int64)
+    for length in range(1, longest + 1):
+        codes, counts = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
+        for chunk in chunks():
+            characters = torch.from_numpy(np.asarray(chunk, dtype=np.int64))
+            if length == 1:
+                single_counts += torch.bincount(characters, minlength=len(alphabet))
+                continue
+            legal = legal_lengths(characters, is_word, longest)
+            starts, nodes = trie.walk(characters, legal, length - 1)[-1]
+            longer = legal[starts] >= length
+            starts, nodes = starts[longer], nodes[longer]
+            seen, seen_counts = torch.unique(
+                nodes * len(alphabet) + characters[starts + length - 1], return_counts=True
+            )
+            codes, place = torch.unique(torch.cat([codes, seen]), return_inverse=True)
+            counts = torch.zeros_like(codes).index_add_(0, place, torch.cat([counts, seen_counts]))
+        if length == 1:
+            continue
+        # Within one length the order of codes is the order of texts, so a stable sort breaks ties by text.
+        top = torch.sort(counts, descending=True, stable=True).indices[: max(size - len(singles), 0)]
+        gram_of_node = grams_by_node(trie)
+        for code, count in zip(codes[top].tolist(), counts[top].tolist(), strict=True):
+            parent, character = divmod(code, len(alphabet))
+            best[(*gram_of_node[parent], character)] = count
+        ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
+        best = dict(ranked[: max(size - len(singles), 0)])
+        trie = Trie(sorted([*singles, *best]), len(alphabet))
+    all_counts = {gram: int(single_counts[gram[0]]) for gram in singles} | best
+    return Lexicon(alphabet, all_counts, all_counts)
+
+
+def grams_by_node(trie: Trie) -> list[Gram]:
+    """The string that leads to each node, as ids."""
+    grams: list[Gram] = [()]
+    for code in trie.codes.tolist():
+        parent, character = divmod(code, trie.alphabet_size)
+        grams.append((*grams[parent], character))
+    return grams

@@ -1,0 +1,1 @@
+"""Training: the loop, its schedule, its checkpoints and its log."""

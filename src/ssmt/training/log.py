@@ -1,0 +1,51 @@
+"""The numbers of a run: JSON lines, and TensorBoard where it is installed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+
+class RunLog:
+    """Appends to `log.jsonl`. After a resume, lines beyond the checkpoint are dropped: they will be written again."""
+
+    def __init__(self, directory: Path, resumed_at: int) -> None:
+        self.path = directory / "log.jsonl"
+        if self.path.exists():
+            kept = [line for line in read_log(directory) if line["update"] <= resumed_at]
+            self.path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        self.stream = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
+        self.board = _tensorboard(directory / "tensorboard", resumed_at)
+
+    def write(self, update: int, **numbers: Any) -> None:
+        self.stream.write(json.dumps({"update": update, **numbers}) + "\n")
+        self.stream.flush()
+        if self.board is not None:
+            for name, value in numbers.items():
+                if isinstance(value, int | float) and not isinstance(value, bool):
+                    self.board.add_scalar(name, value, update)
+
+    def close(self) -> None:
+        self.stream.close()
+        if self.board is not None:
+            self.board.close()
+
+
+def read_log(directory: Path) -> list[dict[str, Any]]:
+    """The lines of a run's log; a last line cut short by a crash is left out."""
+    lines = []
+    for text in (directory / "log.jsonl").read_text(encoding="utf-8").splitlines():
+        try:
+            lines.append(json.loads(text))
+        except json.JSONDecodeError:
+            continue
+    return lines
+
+
+def _tensorboard(directory: Path, resumed_at: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError:
+        return None
+    return SummaryWriter(str(directory), purge_step=resumed_at + 1 if resumed_at else None)

@@ -1,0 +1,329 @@
+"""The training loop.
+
+Everything that decides the next update (weights, optimiser, random state, place in the epoch) is in the checkpoint, and
+the order of batches is a function of seed and epoch: a resumed run makes the same updates as one that never stopped.
+"""
+
+from __future__ import annotations
+
+import math
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ssmt.config import Config
+from ssmt.errors import UserError
+from ssmt.model.directory import save_weights
+from ssmt.model.ssmt import SSMT
+from ssmt.progress import Bar, Reporter, duration
+from ssmt.text.corpus import Batch, Corpus
+from ssmt.training.checkpoint import Checkpoints
+from ssmt.training.log import RunLog
+from ssmt.training.schedule import inverse_square_root
+
+LOG_EVERY = 50  # updates
+
+
+@dataclass
+class State:
+    """How far a run has come."""
+
+    update: int = 0
+    epoch: int = 0  # the epoch under way, from 0
+    batch: int = 0  # the next batch of that epoch
+    seconds: float = 0.0
+    best: float = math.inf  # bits per character of the best validation
+    validations_since_best: int = 0
+    validated_at: int = 0  # the update of the last validation
+
+
+class Trainer:
+    def __init__(
+        self, model: SSMT, config: Config, train: Corpus, valid: Corpus, directory: Path, reporter: Reporter
+    ) -> None:
+        self.model, self.config, self.settings = model, config, config.training
+        self.train_corpus, self.valid_corpus = train, valid
+        self.directory, self.reporter = directory, reporter
+        self.checkpoints = Checkpoints(directory / "checkpoints")
+        self.optimiser = torch.optim.AdamW(
+            model.parameters(),
+            lr=self.settings.learning_rate,
+            betas=(0.9, 0.98),
+            weight_decay=self.settings.weight_decay,
+            fused=True,
+        )
+        self.state = State()
+        self.stop_signal: str | None = None
+        self.autocast = _autocast_dtype(self.settings.precision, model.device)
+
+    # The loop
+
+    def run(self) -> str | None:
+        """Train until a limit is reached. Returns the name of the signal that ended it before, if one did."""
+        if self.resume() and self.reached_limit():
+            self.reporter.say(f"Nothing to do: {self.reached_limit()}")
+            return None
+        self.log = RunLog(self.directory, self.state.update)
+        self.begun = time.monotonic() - self.state.seconds
+        try:
+            with self._signals(), self.reporter.bar("training", 1.0) as bar:
+                self._train(bar)
+            if self.stop_signal is None:
+                self._finish()
+        finally:
+            self.log.close()
+        return self.stop_signal
+
+    def _train(self, bar: Bar) -> None:
+        while not self.reached_limit():
+            batches = self.train_corpus.batches(self.settings.batch_characters, self.settings.seed, self.state.epoch)
+            meter = _Meter()
+            for group in _groups(batches, self.state.batch, self.settings.accumulate):
+                self._update([self.train_corpus.batch(indices) for indices in group], meter)
+                self.state.batch += len(group)
+                self.state.seconds = time.monotonic() - self.begun
+                self._report(meter, bar, len(batches))
+                if self.state.batch >= len(batches):
+                    break
+                if self.settings.validate_every and self.state.update % self.settings.validate_every == 0:
+                    self._validate()
+                elif self.state.update % self.settings.checkpoint_every == 0:
+                    self._save()
+                if self.stop_signal is not None:
+                    self._save()
+                    return
+                if self.reached_limit():
+                    break
+            if self.state.batch >= len(batches):
+                self.state.epoch, self.state.batch = self.state.epoch + 1, 0
+                if not self.settings.validate_every or self.state.update % self.settings.validate_every == 0:
+                    self._validate()
+            if self.stop_signal is not None:
+                self._save()
+                return
+
+    def _update(self, batches: list[Batch], meter: _Meter) -> None:
+        self.model.train()
+        rate = inverse_square_root(self.state.update + 1, self.settings.learning_rate, self.settings.warmup_updates)
+        for parameters in self.optimiser.param_groups:
+            parameters["lr"] = rate
+        self.optimiser.zero_grad(set_to_none=True)
+        characters = sum(batch.characters for batch in batches)
+        nats = 0.0
+        for batch in batches:
+            with self._precision():
+                loss = self.model.training_loss(batch.to(self.model.device))
+            nats += loss.item()  # a synchronisation: one bad batch must not reach the weights
+            if not math.isfinite(nats):
+                self._stop_not_finite(batch)
+            (loss / characters).backward()  # type: ignore[no-untyped-call]
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
+        if not torch.isfinite(norm):
+            self._stop_not_finite(*batches)
+        self.optimiser.step()
+        self.state.update += 1
+        meter.add(nats, characters, rate)
+
+    def _stop_not_finite(self, *batches: Batch) -> None:
+        lines = sorted(line for batch in batches for line in batch.lines)
+        shown = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
+        raise UserError(
+            f"The loss of update {self.state.update + 1} is not finite. Its batch has the training lines {shown}. "
+            f"The last good checkpoint is kept in {self.checkpoints.directory}. Look at those lines, or train with a "
+            f"lower training.learning_rate or more training.warmup_updates"
+        )
+
+    def _finish(self) -> None:
+        if self.state.validated_at != self.state.update:
+            self._validate()
+        average = self.checkpoints.average(self.settings.average_last) if self.settings.average_last > 1 else None
+        if average is not None:
+            self._try_average(average)
+        minutes = duration(self.state.seconds)
+        self.reporter.say(f"Done: {self.reached_limit()}. {self.state.update:,} updates in {minutes}")
+        self.reporter.say(f"Best validation: {self.state.best:.4f} bits per character. Model: {self.directory}")
+
+    def reached_limit(self) -> str | None:
+        """Which limit the run has reached, if any."""
+        settings, state = self.settings, self.state
+        if settings.max_epochs is not None and state.epoch >= settings.max_epochs:
+            return f"{settings.max_epochs:,} epochs are over"
+        if settings.max_updates is not None and state.update >= settings.max_updates:
+            return f"{settings.max_updates:,} updates are made"
+        if settings.max_minutes is not None and state.seconds >= settings.max_minutes * 60:
+            return f"{settings.max_minutes:g} minutes are over"
+        if settings.patience is not None and state.validations_since_best >= settings.patience:
+            return f"no improvement in {settings.patience} validations"
+        return None
+
+    # Validation
+
+    def _validate(self) -> None:
+        bits = self.bits_per_character()
+        self.state.validated_at = self.state.update
+        improved = bits < self.state.best
+        if improved:
+            self.state.best, self.state.validations_since_best = bits, 0
+            save_weights(self.directory, self.model.state_dict())
+        else:
+            self.state.validations_since_best += 1
+        if self.settings.average_last > 1:
+            self.checkpoints.save_validated(self.state.update, self.model.state_dict(), self.settings.average_last)
+        self.state.seconds = time.monotonic() - self.begun
+        self.log.write(
+            self.state.update,
+            epoch=self.state.epoch,
+            valid_bits_per_character=bits,
+            improved=improved,
+            minutes=round(self.state.seconds / 60, 3),
+        )
+        self.reporter.say(
+            f"epoch {self.state.epoch}, update {self.state.update:,}, {duration(self.state.seconds)}: "
+            f"{bits:.4f} bits per character on validation{' (best)' if improved else ''}"
+        )
+        self._save()
+
+    @torch.no_grad()
+    def bits_per_character(self) -> float:
+        """Of the validation targets; the sentence's end counts as one character."""
+        self.model.eval()
+        nats, characters = 0.0, 0
+        for indices in self.valid_corpus.batches(self.settings.batch_characters):
+            batch = self.valid_corpus.batch(indices)
+            with self._precision():
+                nats -= self.model.log_probability(batch.to(self.model.device)).double().sum().item()
+            characters += batch.characters
+        return nats / characters / math.log(2)
+
+    def _try_average(self, average: dict[str, Tensor]) -> None:
+        """Validate the average of the last models and keep it where it is better."""
+        self.model.load_state_dict(average)
+        bits = self.bits_per_character()
+        self.log.write(self.state.update, average_bits_per_character=bits, averaged=self.settings.average_last)
+        better = bits < self.state.best
+        self.reporter.say(f"Average of the last models: {bits:.4f} bits per character{' (kept)' if better else ''}")
+        if better:
+            save_weights(self.directory, average)
+
+    # Progress
+
+    def _report(self, meter: _Meter, bar: Bar, batches: int) -> None:
+        state, settings = self.state, self.settings
+        shares = [0.0]
+        if settings.max_epochs is not None:
+            shares.append((state.epoch + state.batch / batches) / settings.max_epochs)
+        if settings.max_updates is not None:
+            shares.append(state.update / settings.max_updates)
+        if settings.max_minutes is not None:
+            shares.append(state.seconds / settings.max_minutes / 60)
+        numbers = meter.numbers()
+        bar.advance(
+            min(max(shares), 1.0),
+            f"epoch {state.epoch + 1}, update {state.update:,}, loss {numbers['loss']:.3f}, "
+            f"{numbers['bits_per_character']:.3f} bits/char, {numbers['characters_per_second']:,.0f} chars/s",
+        )
+        if state.update % LOG_EVERY == 0:
+            self.log.write(state.update, epoch=state.epoch, minutes=round(state.seconds / 60, 3), **numbers)
+            meter.reset()
+
+    # Stopping and going on
+
+    def _save(self) -> None:
+        state = self.state
+        tensors = {f"model.{name}": tensor for name, tensor in self.model.state_dict().items()}
+        for index, values in self.optimiser.state_dict()["state"].items():
+            tensors |= {f"optimiser.{index}.{name}": tensor for name, tensor in values.items()}
+        tensors["random.cpu"] = torch.get_rng_state()
+        if self.model.device.type == "cuda":
+            tensors["random.cuda"] = torch.cuda.get_rng_state()
+        self.checkpoints.save(state.update, tensors, asdict(state))
+
+    def resume(self) -> bool:
+        """Go on from the newest whole checkpoint, if there is one."""
+        checkpoint, problems = self.checkpoints.latest()
+        for problem in problems:
+            self.reporter.warn(f"damaged checkpoint, the one before it is used: {problem}")
+        if checkpoint is None:
+            return False
+        parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
+        for name, tensor in checkpoint.tensors.items():
+            part, _, rest = name.partition(".")
+            parts[part][rest] = tensor
+        self.model.load_state_dict(parts["model"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for name, tensor in parts["optimiser"].items():
+            index, _, moment = name.partition(".")
+            moments.setdefault(int(index), {})[moment] = tensor
+        self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": moments})
+        torch.set_rng_state(parts["random"]["cpu"])
+        if "cuda" in parts["random"] and self.model.device.type == "cuda":
+            torch.cuda.set_rng_state(parts["random"]["cuda"])
+        self.state = State(**checkpoint.state)
+        self.reporter.say(f"Going on from update {self.state.update:,}")
+        return True
+
+    @contextmanager
+    def _signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the run after the update under way; a second Ctrl-C ends it at once."""
+
+        def request(number: int, frame: FrameType | None) -> None:
+            self.stop_signal = signal.Signals(number).name
+            signal.signal(number, before[number])
+
+        before: dict[int, Any] = {}
+        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+            try:
+                before[number] = signal.signal(number, request)
+            except ValueError:  # not in the main thread: whoever runs us there stops us in their own way
+                break
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _precision(self) -> Any:
+        return torch.autocast(self.model.device.type, dtype=self.autocast, enabled=self.autocast is not None)
+
+
+class _Meter:
+    """Averages since the last line of the log."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        self.nats, self.characters, self.rate, self.begun = 0.0, 0, 0.0, time.monotonic()
+
+    def add(self, nats: float, characters: int, rate: float) -> None:
+        self.nats, self.characters, self.rate = self.nats + nats, self.characters + characters, rate
+
+    def numbers(self) -> dict[str, float]:
+        loss = self.nats / max(self.characters, 1)
+        return {
+            "loss": round(loss, 5),
+            "bits_per_character": round(loss / math.log(2), 5),
+            "characters_per_second": round(self.characters / max(time.monotonic() - self.begun, 1e-9), 1),
+            "learning_rate": self.rate,
+        }
+
+
+def _groups(batches: list[Any], first: int, size: int) -> Iterator[list[Any]]:
+    for start in range(first, len(batches), size):
+        yield batches[start : start + size]
+
+
+def _autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
+    if precision == "float32":
+        return None
+    if precision == "bf16":
+        return torch.bfloat16
+    return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None

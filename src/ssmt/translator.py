@@ -1,0 +1,242 @@
+"""The public class: a trained model with raw text in and raw text out.
+
+from ssmt import Translator
+model = Translator.load("runs/zulu")
+model.segment(["I do understand."], ["Ngiyaqonda."])   ->  [["Ngi", "ya", "qonda", "."]]
+model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import torch
+from torch import Tensor
+
+from ssmt import lattice
+from ssmt.config import Config
+from ssmt.errors import UserError
+from ssmt.model.directory import choose_device, load_model
+from ssmt.model.ssmt import SSMT
+from ssmt.text.alphabet import describe_characters, is_word_character
+from ssmt.text.corpus import Batch, make_batch
+from ssmt.text.lines import normalise
+
+Method = Literal["viterbi", "posterior"]
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """One way to cut a text."""
+
+    segments: list[str]
+    score: float  # natural log-probability of the text cut in this way
+
+    @property
+    def text(self) -> str:
+        return "".join(self.segments)
+
+    def joined(self, separator: str) -> str:
+        """The text with a separator at the cuts inside words; everywhere else a cut is forced and goes unmarked."""
+        return join_segments(self.segments, separator)
+
+
+def join_segments(segments: Sequence[str], separator: str) -> str:
+    pieces = list(segments[:1])
+    for before, after in pairwise(segments):
+        inside_word = is_word_character(before[-1]) and is_word_character(after[0])
+        pieces.append(separator + after if inside_word else after)
+    return "".join(pieces)
+
+
+class Translator:
+    def __init__(self, model: SSMT, config: Config) -> None:
+        self.model, self.config = model, config
+        self.vocabulary = model.vocabulary
+
+    @classmethod
+    def load(cls, directory: str | Path, device: str = "auto") -> Translator:
+        return cls(*load_model(Path(directory), choose_device(device)))
+
+    def score(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        best_path: bool = False,
+        allow_unknown: bool = False,
+        batch_characters: int = 8000,
+    ) -> list[float]:
+        """The natural logarithm of p(target | source), summed over all segmentations, or of the best one alone."""
+
+        def of_batch(scores: Tensor, batch: Batch) -> list[float]:
+            total = lattice.best_path if best_path else lattice.marginal
+            result = total(scores, batch.target_lengths)
+            return (result[0] if isinstance(result, tuple) else result).tolist()
+
+        return self._over_lattices(sources, targets, of_batch, allow_unknown, batch_characters)
+
+    def segment(
+        self,
+        sources: Sequence[str] | None,
+        targets: Sequence[str],
+        method: Method = "viterbi",
+        threshold: float = 0.5,
+        allow_unknown: bool = False,
+        batch_characters: int = 8000,
+    ) -> list[list[str]]:
+        """The segments of each target given its source: of the best path, or cut where the posterior probability of
+        a boundary exceeds a threshold (which, at 0.5, minimises the expected number of wrong boundaries).
+
+        Without sources, each target is segmented as if its source were empty.
+        """
+        if method == "posterior":
+            found = self.posterior_segmentations(sources, targets, threshold, allow_unknown, batch_characters)
+        else:
+            found = [
+                best[0] for best in self.n_best_segmentations(sources, targets, 1, allow_unknown, batch_characters)
+            ]
+        return [segmentation.segments for segmentation in found]
+
+    def n_best_segmentations(
+        self,
+        sources: Sequence[str] | None,
+        targets: Sequence[str],
+        n: int,
+        allow_unknown: bool = False,
+        batch_characters: int = 8000,
+    ) -> list[list[Segmentation]]:
+        """The n most probable segmentations of each target, best first; fewer where there are fewer."""
+        texts = [normalise(target) for target in targets]
+
+        def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
+            paths = lattice.n_best(scores, batch.target_lengths, n)
+            return [
+                [(score, ends) for score, ends in zip(*row, strict=True) if score > lattice.NEG_INF / 2]
+                for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
+            ]
+
+        found = self._over_lattices(self._or_empty(sources, texts), texts, of_batch, allow_unknown, batch_characters)
+        return [
+            [Segmentation(cut(text, ends), score) for score, ends in paths]
+            for text, paths in zip(texts, found, strict=True)
+        ]
+
+    def posterior_segmentations(
+        self,
+        sources: Sequence[str] | None,
+        targets: Sequence[str],
+        threshold: float = 0.5,
+        allow_unknown: bool = False,
+        batch_characters: int = 8000,
+    ) -> list[Segmentation]:
+        """Each target cut where the posterior probability of a boundary exceeds the threshold.
+
+        Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
+        texts = [normalise(target) for target in targets]
+
+        def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
+            ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
+            ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
+            return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
+
+        found = self._over_lattices(self._or_empty(sources, texts), texts, of_batch, allow_unknown, batch_characters)
+        return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, found, strict=True)]
+
+    def boundary_posteriors(
+        self,
+        sources: Sequence[str] | None,
+        targets: Sequence[str],
+        allow_unknown: bool = False,
+        batch_characters: int = 8000,
+    ) -> list[list[float]]:
+        """The probability of a cut after each character of each target."""
+
+        def of_batch(scores: Tensor, batch: Batch) -> list[list[float]]:
+            boundaries = lattice.posteriors(scores, batch.target_lengths).boundaries.clamp(0, 1).tolist()
+            lengths = batch.target_lengths.tolist()
+            return [row[: length - 1] for row, length in zip(boundaries, lengths, strict=True)]
+
+        return self._over_lattices(self._or_empty(sources, targets), targets, of_batch, allow_unknown, batch_characters)
+
+    @torch.inference_mode()
+    def _over_lattices(
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        of_batch: Callable[[Tensor, Batch], list[Result]],
+        allow_unknown: bool,
+        batch_characters: int,
+    ) -> list[Result]:
+        """One result for each pair, computed in batches of like length and given back in order."""
+        sources, targets = [normalise(text) for text in sources], [normalise(text) for text in targets]
+        self._check(sources, targets, allow_unknown)
+        results: list[Result | None] = [None] * len(targets)
+        encoded_sources = self.vocabulary.encode_sources(sources)
+        encoded_targets = self.vocabulary.encode_targets(targets)
+        for rows in batches_by_length([len(target) + 1 for target in targets], batch_characters):
+            batch = make_batch(
+                [encoded_sources[row] for row in rows],
+                [encoded_targets[row] for row in rows],
+                self.vocabulary.source_pad,
+                self.vocabulary.target_pad,
+            ).to(self.model.device)
+            for row, result in zip(rows, of_batch(self.model.lattice(batch), batch), strict=True):
+                results[row] = result
+        return results  # type: ignore[return-value]
+
+    def _check(self, sources: Sequence[str], targets: Sequence[str], allow_unknown: bool) -> None:
+        if len(sources) != len(targets):
+            raise UserError(f"There are {len(sources):,} sources but {len(targets):,} targets")
+        limits = self.config.text
+        for number, (source, target) in enumerate(zip(sources, targets, strict=True), start=1):
+            for kind, text, longest in (
+                ("source", source, limits.longest_source),
+                ("target", target, limits.longest_target),
+            ):
+                if len(text) > longest:
+                    raise LineError(kind, number, f"has {len(text):,} characters, the model takes {longest:,} at most")
+                if "\n" in text:
+                    raise LineError(kind, number, "has a line break inside; give one sentence a line")
+            unknown = [] if allow_unknown else self.vocabulary.alphabet.unknown_characters(target)
+            if unknown:
+                raise LineError(
+                    "target",
+                    number,
+                    f"the model has never seen {describe_characters(unknown)}; mend the text, or accept such "
+                    f"characters as <unk> with --allow-unknown (allow_unknown=True in Python)",
+                )
+
+    @staticmethod
+    def _or_empty(sources: Sequence[str] | None, targets: Sequence[str]) -> Sequence[str]:
+        return [""] * len(targets) if sources is None else sources
+
+
+class LineError(UserError):
+    """A bad text, by its place in the input; the command line knows which file that is."""
+
+    def __init__(self, kind: str, number: int, problem: str) -> None:
+        super().__init__(f"{kind} {number}: {problem}")
+        self.kind, self.number, self.problem = kind, number, problem
+
+
+def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Rows of like length together, longest first (so that too little memory shows at once)."""
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if rows and (len(rows) + 1) * lengths[rows[0]] > budget:
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
+
+
+def cut(text: str, ends: Sequence[bool]) -> list[str]:
+    """The segments of a text that is cut after the marked characters (what marks `</s>` is left out)."""
+    positions = [0, *(k + 1 for k in range(len(text)) if ends[k])]
+    return [text[start:end] for start, end in pairwise(positions)]
