@@ -1,0 +1,350 @@
+"""Test subsets that ask for new words made of known morphemes (the paper's section 6 and Appendix C).
+
+Morphemes are *atoms*, words are *compounds*. With relative frequencies p in the training text and q in the test text,
+
+    C_α(p || q) = Σ_k p_k^α q_k^(1-α)                      the Chernoff coefficient
+    D_C = 1 - C_0.1 of the words,  D_A = 1 - C_0.5 of the morphemes
+
+and a subset is grown sentence by sentence: of `candidates` sentences drawn at random, add the one that minimises
+|D_C - target| + D_A.
+
+A *word* is what stands between spaces, without the characters at its edges that are no word characters (`"ilanga,"` is
+`ilanga`); what has no word character at all (a number, a dash) is none. Morphemes are trimmed in the same way. They
+need not spell the word, so canonical analyses will do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ssmt.errors import UserError
+from ssmt.text.alphabet import is_word_character
+from ssmt.text.lines import name_of, open_for_writing, read_lines, read_parallel, require_equal_lengths
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+COMPOUND_ALPHA, ATOM_ALPHA = 0.1, 0.5  # Keysers et al. 2020: do compounds occur at all; do atoms occur equally often
+_DECIMALS = 12  # objectives that agree so far are equal: sums in another order must not decide between sentences
+
+
+class Word(NamedTuple):
+    """A compound and its atoms."""
+
+    text: str
+    morphemes: tuple[str, ...]
+
+
+Sentence = Sequence[Word]
+Segment = Callable[[str], Sequence[str]]  # from a word to its morphemes
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """How often each compound and each atom occurs in a text."""
+
+    compounds: Mapping[str, int]
+    atoms: Mapping[str, int]
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sentence]) -> Distribution:
+        words: Counter[Word] = Counter()
+        for sentence in sentences:
+            words.update(sentence)
+        compounds: Counter[str] = Counter()
+        atoms: Counter[str] = Counter()
+        for word, count in words.items():
+            compounds[word.text] += count
+            for morpheme in word.morphemes:
+                atoms[morpheme] += count
+        return cls(compounds, atoms)
+
+
+def chernoff_coefficient(p: Mapping[str, int], q: Mapping[str, int], alpha: float) -> float:
+    """Similarity of two distributions given as counts: 1 when they are equal, 0 when nothing is common to both."""
+    assert 0 < alpha < 1
+    if not p or not q:
+        return 0.0
+    common = [kind for kind in q if kind in p]
+    p_common = np.array([p[kind] for kind in common], dtype=np.float64) / sum(p.values())
+    q_common = np.array([q[kind] for kind in common], dtype=np.float64) / sum(q.values())
+    return float(np.sum(p_common**alpha * q_common ** (1 - alpha)))
+
+
+def compound_divergence(train: Distribution, test: Distribution) -> float:
+    return 1 - chernoff_coefficient(train.compounds, test.compounds, COMPOUND_ALPHA)
+
+
+def atom_divergence(train: Distribution, test: Distribution) -> float:
+    return 1 - chernoff_coefficient(train.atoms, test.atoms, ATOM_ALPHA)
+
+
+@dataclass(frozen=True)
+class Subset:
+    """The chosen sentences in the order of their choice, and the divergences after each choice."""
+
+    chosen: tuple[int, ...]  # line numbers of the test set, from 1
+    target_divergence: float
+    compound_divergences: tuple[float, ...]
+    atom_divergences: tuple[float, ...]
+    candidates: int
+    seed: int
+
+    @property
+    def line_numbers(self) -> tuple[int, ...]:
+        """In the order of the test set."""
+        return tuple(sorted(self.chosen))
+
+    @property
+    def compound_divergence(self) -> float:
+        return self.compound_divergences[-1]
+
+    @property
+    def atom_divergence(self) -> float:
+        return self.atom_divergences[-1]
+
+
+def extract_subset(
+    train: Distribution,
+    test: Sequence[Sentence],
+    *,
+    size: int,
+    target_divergence: float,
+    candidates: int = 100,
+    seed: int = 0,
+) -> Subset:
+    """Greedy extraction (Appendix C). Equal objectives go to the earlier line; a seed gives the same subset again.
+
+    A sentence is chosen at most once. Sentences without words are never drawn: they would change no divergence, and so
+    look better than any that does.
+    """
+    remaining = np.array([index for index, sentence in enumerate(test) if sentence], dtype=np.int64)
+    if not train.compounds or not train.atoms:
+        raise UserError("The training text has no words, so nothing can be compared with it")
+    if not 0 <= target_divergence <= 1:
+        raise UserError(f"The target divergence is {target_divergence}, but divergences lie between 0 and 1")
+    if size < 1 or candidates < 1:
+        raise UserError(f"The subset's size ({size}) and the number of candidates ({candidates}) must be at least 1")
+    if size > len(remaining):
+        raise UserError(
+            f"A subset of {size:,} sentences cannot be taken from a test set of {len(test):,}, "
+            f"of which {len(remaining):,} have words. Ask for a smaller subset"
+        )
+    rng = np.random.default_rng(seed)
+    compounds = _GrowingCoefficient(
+        train.compounds, [[word.text for word in sentence] for sentence in test], COMPOUND_ALPHA
+    )
+    atoms = _GrowingCoefficient(
+        train.atoms, [[morpheme for word in sentence for morpheme in word.morphemes] for sentence in test], ATOM_ALPHA
+    )
+    chosen, trajectory = [], []
+    for _ in range(size):
+        drawn = np.sort(rng.choice(remaining, size=min(candidates, len(remaining)), replace=False))
+        d_c, d_a = 1 - compounds.with_each(drawn), 1 - atoms.with_each(drawn)
+        best = int(np.argmin(np.round(np.abs(d_c - target_divergence) + d_a, _DECIMALS)))  # the first of equals
+        sentence = int(drawn[best])
+        compounds.add(sentence)
+        atoms.add(sentence)
+        remaining = remaining[remaining != sentence]
+        chosen.append(sentence + 1)
+        trajectory.append((float(d_c[best]), float(d_a[best])))
+    d_cs, d_as = zip(*trajectory, strict=True)
+    return Subset(tuple(chosen), target_divergence, d_cs, d_as, candidates, seed)
+
+
+class _GrowingCoefficient:
+    """C_α of the training text and a growing subset, where a further sentence costs only the types that occur in it.
+
+    With counts c_k that add up to n, q_k = c_k / n, and so C_α = n^-(1-α) Σ_k p_k^α c_k^(1-α): the sum changes only in
+    the terms of the types whose counts change, and the normaliser stands outside of it.
+    """
+
+    def __init__(self, train: Mapping[str, int], sentences: Sequence[Sequence[str]], alpha: float) -> None:
+        ids: dict[str, int] = {}
+        types: list[int] = []
+        counts: list[int] = []
+        lengths: list[int] = []
+        for sentence in sentences:
+            occurring = Counter(sentence)
+            types += [ids.setdefault(kind, len(ids)) for kind in occurring]
+            counts += occurring.values()
+            lengths.append(len(occurring))
+        total = sum(train.values())
+        self.exponent = 1 - alpha
+        self.weight = np.array([train.get(kind, 0) / total for kind in ids], dtype=np.float64) ** alpha  # p_k^α
+        self.types, self.counts = np.array(types, dtype=np.int64), np.array(counts, dtype=np.float64)
+        self.lengths = np.array(lengths, dtype=np.int64)  # types in each sentence
+        self.starts = np.cumsum(self.lengths) - self.lengths
+        self.totals = np.array([len(sentence) for sentence in sentences], dtype=np.float64)
+        self.subset_counts = np.zeros(len(ids))  # c_k
+        self.subset_total = 0.0  # n
+        self.sum = 0.0  # Σ_k p_k^α c_k^(1-α)
+
+    def with_each(self, sentences: Ints) -> Floats:
+        """The coefficient if the subset had each of the sentences in addition, one at a time."""
+        total = self.subset_total + self.totals[sentences]
+        coefficients = (self.sum + self._gains(sentences)) / np.maximum(total, 1) ** self.exponent
+        return np.minimum(coefficients, 1.0)  # rounding can exceed it by a little
+
+    def add(self, sentence: int) -> None:
+        self.sum += float(self._gains(np.array([sentence]))[0])
+        self.subset_total += float(self.totals[sentence])
+        own = slice(self.starts[sentence], self.starts[sentence] + self.lengths[sentence])
+        self.subset_counts[self.types[own]] += self.counts[own]
+
+    def _gains(self, sentences: Ints) -> Floats:
+        """What each sentence would add to the sum."""
+        lengths = self.lengths[sentences]
+        owner = np.repeat(np.arange(len(sentences)), lengths)
+        first = np.cumsum(lengths) - lengths
+        at = np.arange(len(owner)) + np.repeat(self.starts[sentences] - first, lengths)
+        types = self.types[at]
+        before = self.subset_counts[types]
+        terms = self.weight[types] * ((before + self.counts[at]) ** self.exponent - before**self.exponent)
+        return np.bincount(owner, terms, minlength=len(sentences)).astype(np.float64)
+
+
+def trim(token: str) -> str:
+    """Without the characters at both ends that are no word characters."""
+    start, end = 0, len(token)
+    while start < end and not is_word_character(token[start]):
+        start += 1
+    while end > start and not is_word_character(token[end - 1]):
+        end -= 1
+    return token[start:end]
+
+
+def analyse(lines: Iterable[str], segment: Segment) -> list[Sentence]:
+    """Words and morphemes of raw lines. `segment` is asked once for each distinct word."""
+    lines = list(lines)
+    tokens = dict.fromkeys(token for line in lines for token in line.split())
+    texts = {text: None for token in tokens if (text := trim(token))}
+    words = {text: _word(text, segment(text)) for text in texts}
+    of_token = {token: words.get(trim(token)) for token in tokens}
+    return [[word for token in line.split() if (word := of_token[token])] for line in lines]
+
+
+def read_analyses(text: str | Path, morphemes: str | Path, *, separator: str = "|") -> list[Sentence]:
+    """A text and a file with the same words in the same lines, each cut into its morphemes."""
+    lines, segmented = read_parallel(text, morphemes)
+    known: dict[tuple[str, str], Word | None] = {}
+    sentences: list[Sentence] = []
+    for number, (line, analysis) in enumerate(zip(lines, segmented, strict=True), start=1):
+        tokens, parts = line.split(), analysis.split()
+        if len(tokens) != len(parts):
+            raise UserError(
+                f"{name_of(morphemes)}, line {number}: {len(parts)} words, but {name_of(text)} has {len(tokens)} "
+                f"there. Morphemes of a word are joined by {separator!r}, words stand between spaces"
+            )
+        sentence = []
+        for pair in zip(tokens, parts, strict=True):
+            if pair not in known:
+                stem = trim(pair[0])
+                known[pair] = _word(stem, pair[1].split(separator)) if stem else None
+            if found := known[pair]:
+                sentence.append(found)
+        sentences.append(sentence)
+    return sentences
+
+
+def read_word_list(path: str | Path, *, separator: str = "-") -> Segment:
+    """A segmenter that looks words up in a file of `word TAB morphemes`; a word that is not listed is one morpheme."""
+    analyses = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split("\t")
+        if len(fields) != 2 or not all(fields):
+            raise UserError(
+                f"{name_of(path)}, line {number}: wanted a word, a tab and its morphemes joined by {separator!r}"
+            )
+        analyses[fields[0]] = tuple(fields[1].split(separator))
+    return lambda word: analyses.get(word, (word,))
+
+
+def train_morfessor(lines: Iterable[str], *, vocabulary: int = 20_000, seed: int = 0) -> Segment:
+    """An unsupervised segmenter for texts without morphemes: Morfessor Baseline, each distinct word counted once.
+
+    It learns from the most frequent words, as many as `vocabulary` says: each costs it 5 to 10 milliseconds.
+    """
+    try:
+        morfessor = importlib.import_module("morfessor")
+    except ImportError:
+        raise UserError(
+            "Without morphemes words are segmented by Morfessor, which is not installed: pip install ssmt[morfessor]"
+        ) from None
+    tokens = Counter(token for line in lines for token in line.split())
+    words: Counter[str] = Counter()
+    for token, count in tokens.items():
+        words[trim(token)] += count
+    del words[""]
+    if not words:
+        raise UserError("The training text has no words, so Morfessor has nothing to learn from")
+    model = morfessor.BaselineModel()
+    frequent = sorted(words, key=lambda word: (-words[word], word))[:vocabulary]
+    model.load_data([(1, word) for word in frequent])
+    state, bar = random.getstate(), morfessor.utils.show_progress_bar  # it knows no seed and no silence of its own
+    try:
+        random.seed(seed)
+        morfessor.utils.show_progress_bar = False
+        model.train_batch()
+    finally:
+        random.setstate(state)
+        morfessor.utils.show_progress_bar = bar
+    return lambda word: tuple(model.viterbi_segment(word)[0])
+
+
+def _word(text: str, morphemes: Iterable[str]) -> Word:
+    """Morphemes that are nothing but punctuation vanish; a word keeps at least one, itself."""
+    return Word(text, tuple(filter(None, map(trim, morphemes))) or (text,))
+
+
+def as_dict(subset: Subset) -> dict[str, Any]:
+    """For JSON."""
+    return {
+        "size": len(subset.chosen),
+        "target_divergence": subset.target_divergence,
+        "compound_divergence": subset.compound_divergence,
+        "atom_divergence": subset.atom_divergence,
+        "compound_alpha": COMPOUND_ALPHA,
+        "atom_alpha": ATOM_ALPHA,
+        "candidates": subset.candidates,
+        "seed": subset.seed,
+        "chosen": list(subset.chosen),
+        "trajectory": {
+            "compound_divergence": list(subset.compound_divergences),
+            "atom_divergence": list(subset.atom_divergences),
+        },
+    }
+
+
+def write_subset(directory: str | Path, subset: Subset, source: Sequence[str], target: Sequence[str]) -> Path:
+    """Write `divergence-0.2.source`, `.target`, `.lines` and `.json` for a target divergence of 0.2, in file order.
+
+    Returns the path that the four have in common, without their endings.
+    """
+    require_equal_lengths("the test set's source", len(source), "its target", len(target))
+    directory = Path(directory)
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made a directory ({error.strerror})") from None
+    stem = directory / f"divergence-{subset.target_divergence:g}"
+    contents = {
+        "source": [source[number - 1] for number in subset.line_numbers],
+        "target": [target[number - 1] for number in subset.line_numbers],
+        "lines": [str(number) for number in subset.line_numbers],
+        "json": [json.dumps(as_dict(subset), indent=2)],
+    }
+    for ending, lines in contents.items():
+        with open_for_writing(f"{stem}.{ending}") as stream:
+            stream.writelines(f"{line}\n" for line in lines)
+    return stem
