@@ -35,7 +35,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 COMPOUND_ALPHA, ATOM_ALPHA = 0.1, 0.5  # Keysers et al. 2020: do compounds occur at all; do atoms occur equally often
-_DECIMALS = 12  # objectives that agree so far are equal: sums in another order must not decide between sentences
+_TIE = 1e-12  # objectives that are closer are equal: sums in another order must not decide between sentences
 
 
 class Word(NamedTuple):
@@ -151,7 +151,8 @@ def extract_subset(
     for _ in range(size):
         drawn = np.sort(rng.choice(remaining, size=min(candidates, len(remaining)), replace=False))
         d_c, d_a = 1 - compounds.with_each(drawn), 1 - atoms.with_each(drawn)
-        best = int(np.argmin(np.round(np.abs(d_c - target_divergence) + d_a, _DECIMALS)))  # the first of equals
+        objective = np.abs(d_c - target_divergence) + d_a
+        best = int(np.argmax(objective <= objective.min() + _TIE))  # the first of equals
         sentence = int(drawn[best])
         compounds.add(sentence)
         atoms.add(sentence)
