@@ -32,6 +32,9 @@ class TextConfig(Section):
     longest_segment: int = Field(5, ge=1, le=20, description="L: characters of the longest segment")
     longest_source: int = Field(1000, ge=1, description="characters of the longest source line that is accepted")
     longest_target: int = Field(1000, ge=1, description="characters of the longest target line that is accepted")
+    length_ratio: float | None = Field(
+        None, gt=0, description="most target characters a source character may become (none: measured in training)"
+    )
     skip_bad_lines: bool = Field(
         False, description="leave out training pairs that are empty or too long instead of stopping"
     )

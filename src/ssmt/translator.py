@@ -8,11 +8,12 @@ model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,12 +23,16 @@ from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.model.directory import choose_device, load_model
 from ssmt.model.ssmt import SSMT
+from ssmt.search.beam import Hypothesis, SearchOptions
+from ssmt.search.decode import Search, translate_texts
 from ssmt.text.alphabet import describe_characters, is_word_character
-from ssmt.text.corpus import Batch, make_batch
-from ssmt.text.lines import normalise
+from ssmt.text.corpus import Batch, batches_by_length, make_batch
+from ssmt.text.lines import normalise as normalise_text
 
 Method = Literal["viterbi", "posterior"]
 Result = TypeVar("Result")
+DEFAULT_LENGTH_RATIO = 3.0  # of models whose training text is not known
+SENTENCE_END = re.compile(r"(?<=[.!?…。！？।؟])\s+")
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,19 @@ def join_segments(segments: Sequence[str], separator: str) -> str:
     return "".join(pieces)
 
 
+@dataclass(frozen=True)
+class Translation(Segmentation):
+    """One translation with its segments; `score` is what the search's score type says."""
+
+
+class Translations(NamedTuple):
+    """The best translation of each source; with n_best > 1, each field is a list of lists."""
+
+    texts: list[Any]
+    segments: list[Any]
+    scores: list[Any]
+
+
 class Translator:
     def __init__(self, model: SSMT, config: Config) -> None:
         self.model, self.config = model, config
@@ -62,6 +80,104 @@ class Translator:
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto") -> Translator:
         return cls(*load_model(Path(directory), choose_device(device)))
+
+    def translate(
+        self,
+        sources: Sequence[str],
+        beam: int = 5,
+        search: Search = "marginal",
+        n_best: int = 1,
+        **options: Any,
+    ) -> Translations:
+        """Translate, by the exact marginal by default; the options are those of `n_best_translations`."""
+        found = self.n_best_translations(sources, n_best, beam, search, **options)
+        fields = [[[getattr(one, name) for one in few] for few in found] for name in ("text", "segments", "score")]
+        return Translations(*(fields if n_best > 1 else ([few[0] for few in field] for field in fields)))
+
+    def n_best_translations(
+        self,
+        sources: Sequence[str],
+        n: int = 1,
+        beam: int = 5,
+        search: Search = "marginal",
+        *,
+        length_penalty: float = 0.0,
+        min_length: int = 0,
+        max_length: int | None = None,
+        prefixes: Sequence[str] | None = None,
+        normalise: Literal["segments", "characters", "none"] = "segments",
+        stop: Literal["safe", "paper"] = "safe",
+        temperature: float = 1.0,
+        seed: int = 0,
+        batch_characters: int = 6400,
+    ) -> list[list[Translation]]:
+        """The n best translations of each source, best first; an empty source has one, which is empty.
+
+        A source longer than the model's limit is translated in parts that end where its sentences end; it has one
+        translation. `normalise` and `stop` are for dynamic decoding, `temperature` and `seed` for sampling.
+        """
+        texts = [normalise_text(source) for source in sources]
+        begun = [normalise_text(prefix) for prefix in prefixes or [""] * len(texts)]
+        if len(begun) != len(texts):
+            raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
+        settings = SearchOptions(beam, n, length_penalty, min_length, normalise, stop, temperature)
+        parts: list[list[str]] = []
+        for number, (text, prefix) in enumerate(zip(texts, begun, strict=True), start=1):
+            if unknown := self.vocabulary.alphabet.unknown_characters(prefix):
+                raise LineError("prefix", number, f"the model has never seen {describe_characters(unknown)}")
+            parts.append(self._parts(text, number) if text.strip() else [])
+        flat = [part for few in parts for part in few]
+        found = translate_texts(
+            self.model,
+            flat,
+            search,
+            settings,
+            self.config.text.length_ratio or DEFAULT_LENGTH_RATIO,
+            max_length,
+            [begun[i] if k == 0 else "" for i, few in enumerate(parts) for k in range(len(few))],
+            seed,
+            batch_characters,
+        )
+        segmented = iter(self._segmented(flat, [few[:n] for few in found]))
+        results = []
+        for few in parts:
+            translated = [next(segmented) for _ in few]
+            results.append(translated[0] if len(few) == 1 else [_joined([one[0] for one in translated])])
+        return results
+
+    def _segmented(self, sources: Sequence[str], found: list[list[Hypothesis]]) -> list[list[Translation]]:
+        """Hypotheses as text; those of a search over strings get the best segmentation of their string."""
+        alphabet = self.vocabulary.alphabet
+        texts = [[alphabet.decode(one.symbols) for one in few] for few in found]
+        unsegmented = [(i, k) for i, few in enumerate(found) for k, one in enumerate(few) if one.ends is None]
+        best = self.n_best_segmentations([sources[i] for i, _ in unsegmented], [texts[i][k] for i, k in unsegmented], 1)
+        by_lattice = {place: few[0].segments for place, few in zip(unsegmented, best, strict=True)}
+        return [
+            [
+                Translation(by_lattice[i, k] if one.ends is None else _pieces(texts[i][k], one.ends), one.score)
+                for k, one in enumerate(few)
+            ]
+            for i, few in enumerate(found)
+        ]
+
+    def _parts(self, source: str, number: int) -> list[str]:
+        """A source as it is, or in parts of at most the model's limit that end at sentence ends."""
+        longest = self.config.text.longest_source
+        if len(source) <= longest:
+            return [source]
+        parts = [""]
+        for sentence in SENTENCE_END.split(source):
+            joined = f"{parts[-1]} {sentence}" if parts[-1] else sentence
+            if len(joined) <= longest:
+                parts[-1] = joined
+            else:
+                parts.append(sentence)
+        too_long = max(map(len, parts))
+        if too_long > longest:
+            raise LineError(
+                "source", number, f"has a sentence of {too_long:,} characters, the model takes {longest:,} at most"
+            )
+        return parts
 
     def score(
         self,
@@ -111,7 +227,7 @@ class Translator:
         batch_characters: int = 8000,
     ) -> list[list[Segmentation]]:
         """The n most probable segmentations of each target, best first; fewer where there are fewer."""
-        texts = [normalise(target) for target in targets]
+        texts = [normalise_text(target) for target in targets]
 
         def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
             paths = lattice.n_best(scores, batch.target_lengths, n)
@@ -137,7 +253,7 @@ class Translator:
         """Each target cut where the posterior probability of a boundary exceeds the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
-        texts = [normalise(target) for target in targets]
+        texts = [normalise_text(target) for target in targets]
 
         def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
             ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
@@ -173,7 +289,7 @@ class Translator:
         batch_characters: int,
     ) -> list[Result]:
         """One result for each pair, computed in batches of like length and given back in order."""
-        sources, targets = [normalise(text) for text in sources], [normalise(text) for text in targets]
+        sources, targets = [normalise_text(text) for text in sources], [normalise_text(text) for text in targets]
         self._check(sources, targets, allow_unknown)
         results: list[Result | None] = [None] * len(targets)
         encoded_sources = self.vocabulary.encode_sources(sources)
@@ -224,16 +340,16 @@ class LineError(UserError):
         self.kind, self.number, self.problem = kind, number, problem
 
 
-def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Rows of like length together, longest first (so that too little memory shows at once)."""
-    rows: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if rows and (len(rows) + 1) * lengths[rows[0]] > budget:
-            yield rows
-            rows = []
-        rows.append(row)
-    if rows:
-        yield rows
+def _pieces(text: str, ends: Sequence[int]) -> list[str]:
+    return [text[start:end] for start, end in pairwise([0, *ends])]
+
+
+def _joined(parts: Sequence[Translation]) -> Translation:
+    """The translation of a source that was translated in parts."""
+    segments: list[str] = []
+    for part in parts:
+        segments += [" ", *part.segments] if segments else part.segments
+    return Translation(segments, sum(part.score for part in parts))
 
 
 def cut(text: str, ends: Sequence[bool]) -> list[str]:

@@ -46,12 +46,11 @@ class Embedding(nn.Module):
         frequencies = torch.exp(torch.arange(half) * -(math.log(10000.0) / max(half - 1, 1)))
         self.register_buffer("frequencies", frequencies, persistent=False)
 
-    def forward(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """(..., T) -> (..., T, D); `first` is the position of the first token."""
-        T = tokens.shape[-1]
-        position = torch.arange(first + self.offset, first + self.offset + T, device=tokens.device)
-        angles = position.unsqueeze(1) * self.get_buffer("frequencies")  # (T, D/2)
-        positions = torch.cat([angles.sin(), angles.cos()], dim=1)
+    def forward(self, tokens: Tensor, first: int | Tensor = 0) -> Tensor:
+        """(N, T) -> (N, T, D); `first` is the position of the first token, one for all or one a row (N, 1)."""
+        position = torch.arange(tokens.shape[-1], device=tokens.device) + (first + self.offset)  # (T,) or (N, T)
+        angles = position.unsqueeze(-1) * self.get_buffer("frequencies")  # (..., D/2)
+        positions = torch.cat([angles.sin(), angles.cos()], dim=-1)
         embedded: Tensor = self.dropout(self.tokens(tokens) * self.scale + positions)
         return embedded
 
@@ -163,11 +162,11 @@ class DecoderLayer(nn.Module):
         x = self.cross_residual.leave(x, crossed)
         return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
 
-    def step(self, x: Tensor, cache: LayerCache, position: int, mask: Tensor) -> Tensor:
+    def step(self, x: Tensor, cache: LayerCache, position: int | Tensor, mask: Tensor) -> Tensor:
         """x (N, D) at one position; the keys and values of the positions before it are in the cache."""
         inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
-        keys, values = cache.append(*self.attention.keys_values(inner), position)
-        x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values).squeeze(1))
+        keys, values, visible = cache.append(*self.attention.keys_values(inner), position)
+        x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
         # The source's keys are held once a sentence: its hypotheses are the query positions of one attention.
         grouped = x.view(mask.shape[0], -1, x.shape[-1])  # (B, K, D)
         return self.after_own_attention(grouped, cache.source_keys, cache.source_values, mask).flatten(0, 1)
@@ -182,28 +181,43 @@ class LayerCache:
         self.keys = source_keys.new_empty(rows, heads, 0, size)  # (N, H, room, D/H)
         self.values = self.keys
 
-    def append(self, key: Tensor, value: Tensor, position: int) -> tuple[Tensor, Tensor]:
+    def append(self, key: Tensor, value: Tensor, position: int | Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+        """All keys and values up to the new ones, and which of them each row may see (none: all)."""
+        last = position if isinstance(position, int) else int(position.max())
         room = self.keys.shape[2]
-        if position == room:
+        if last >= room:
             N, heads, _, size = self.keys.shape
-            more = self.keys.new_empty(N, heads, max(32, room // 2), size)
+            more = self.keys.new_zeros(N, heads, max(32, room // 2), size)
             self.keys = torch.cat([self.keys, more], dim=2)
             self.values = torch.cat([self.values, more], dim=2)
-        self.keys[:, :, position] = key[:, :, 0]
-        self.values[:, :, position] = value[:, :, 0]
-        return self.keys[:, :, : position + 1], self.values[:, :, : position + 1]
+        keys, values = self.keys[:, :, : last + 1], self.values[:, :, : last + 1]
+        if isinstance(position, int):
+            keys[:, :, position], values[:, :, position] = key[:, :, 0], value[:, :, 0]
+            return keys, values, None
+        rows = torch.arange(len(position), device=position.device)
+        keys[rows, :, position], values[rows, :, position] = key[:, :, 0], value[:, :, 0]
+        visible = torch.arange(last + 1, device=position.device) <= position.unsqueeze(1)  # (N, T)
+        return keys, values, visible[:, None, None, :]
 
 
 class DecoderCache:
-    """What one decoding step leaves for the next. A search reorders it as its beam does."""
+    """What one decoding step leaves for the next. A search reorders it as its beam does.
+
+    `position` is where the next symbol goes: the same for all rows, or one a row (N,) for searches whose hypotheses
+    differ in length.
+    """
 
     def __init__(self, layers: list[LayerCache], mask: Tensor) -> None:
         self.layers = layers
         self.mask = mask  # (B, 1, 1, S)
-        self.position = 0
+        self.position: int | Tensor = 0
 
     def reorder(self, rows: Tensor) -> None:
         """Row i of the next step continues row `rows[i]` of this one, within the same sentence."""
+        if isinstance(self.position, Tensor):
+            self.position = self.position[rows]
+        elif len(rows) == len(self.layers[0].keys) and torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            return
         for layer in self.layers:
             layer.keys = layer.keys.index_select(0, rows)
             layer.values = layer.values.index_select(0, rows)
@@ -248,12 +262,18 @@ class Decoder(nn.Module):
         ]
         return DecoderCache(layers, memory.mask[:, None, None, :])
 
-    def step(self, symbols: Tensor, cache: DecoderCache) -> Tensor:
-        """The next state of each row after reading one more symbol. (N,) -> (N, D)"""
-        x = self.embedding(symbols.unsqueeze(1), first=cache.position).squeeze(1)
+    def step(self, symbols: Tensor, cache: DecoderCache, reading: Tensor | None = None) -> Tensor:
+        """The next state of each row after reading one more symbol. (N,) -> (N, D)
+
+        Where the cache has a position for each row, only the rows marked as `reading` (N,) take the symbol in; what
+        comes back for the others means nothing.
+        """
+        position = cache.position
+        first = position if isinstance(position, int) else position.unsqueeze(1)
+        x = self.embedding(symbols.unsqueeze(1), first=first).squeeze(1)
         for layer, layer_cache in zip(cast("list[DecoderLayer]", self.layers), cache.layers, strict=True):
-            x = layer.step(x, layer_cache, cache.position, cache.mask)
-        cache.position += 1
+            x = layer.step(x, layer_cache, position, cache.mask)
+        cache.position = position + (1 if reading is None else reading.long())
         state: Tensor = self.norm(x)
         return state
 

@@ -66,6 +66,18 @@ def padded(sequences: Sequence[npt.ArrayLike], padding: int) -> Tensor:
     return torch.from_numpy(result)
 
 
+def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
+    """Rows of like length together, longest first (so that too little memory shows at once)."""
+    rows: list[int] = []
+    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
+        if rows and (len(rows) + 1) * lengths[rows[0]] > budget:
+            yield rows
+            rows = []
+        rows.append(row)
+    if rows:
+        yield rows
+
+
 class Sentences:
     """Sequences of ids, end to end in one memory-mapped file, with the offset of each."""
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from ssmt.config import TextConfig
 from ssmt.progress import Reporter
@@ -14,6 +18,9 @@ from ssmt.text.corpus import Corpus, PairReader, write_corpus
 from ssmt.text.lexicon import most_frequent_ngrams
 from ssmt.text.subwords import MOST_TRAINING_LINES, Subwords
 from ssmt.text.vocabulary import Vocabulary, encode_targets
+
+LENGTH_PERCENTILE = 99.5
+SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
 
 
 @dataclass(frozen=True)
@@ -24,16 +31,22 @@ class TrainingFiles:
     valid_target: Path
 
 
-def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter) -> Vocabulary:
+class Prepared(NamedTuple):
+    vocabulary: Vocabulary
+    length_ratio: float  # all but a few training targets have fewer characters for each of their source's
+
+
+def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter) -> Prepared:
     """Learn the vocabulary and write `directory/train` and `directory/valid`. Nothing is written if a line is bad."""
     train = PairReader(files.source, files.target, config)
     valid = PairReader(files.valid_source, files.valid_target, config)
 
     characters: set[str] = set()
-    count = 0
-    for _, _, target in train:
+    ratios = array("f")
+    for _, source, target in train:
         characters.update(target)
-        count += 1
+        ratios.append(len(target) / max(len(source), SHORT_SOURCE))
+    count = len(ratios)
     if train.skipped:
         reporter.warn(f"{train.skipped:,} training pairs are empty or too long and were left out")
     alphabet = Alphabet.of_characters(characters)
@@ -54,7 +67,8 @@ def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter:
     if len(lexicon) != config.lexicon_size:
         reporter.warn(f"lexicon_size is {config.lexicon_size:,}, but this corpus gives {len(lexicon):,} entries")
     reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries")
-    return Vocabulary(subwords, alphabet, lexicon)
+    ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
+    return Prepared(Vocabulary(subwords, alphabet, lexicon), ratio)
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from ssmt.config import Config, differences
+from ssmt.config import Config, changed, differences
 from ssmt.errors import UserError
 from ssmt.model.directory import CONFIG, load_description, save_description
 from ssmt.model.ssmt import SSMT
@@ -34,7 +34,9 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{directory}: cannot be made ({error.strerror})") from None
-    vocabulary = prepare(files, config.text, directory / "data", reporter)
+    vocabulary, length_ratio = prepare(files, config.text, directory / "data", reporter)
+    if config.text.length_ratio is None:
+        config = changed(config, {"text": {"length_ratio": length_ratio}}, "length_ratio")
     save_description(directory, vocabulary, config)
 
 

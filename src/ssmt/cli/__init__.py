@@ -1,0 +1,42 @@
+"""The command line: each verb is one thin function. Only here is anything printed, and only here do errors of users
+become exit status 2. Torch is imported inside the verbs, so that help and bad options answer at once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+from ssmt import __version__
+from ssmt.cli import train, translate  # noqa: F401 (registers the verbs)
+from ssmt.cli.shared import app, reporter
+from ssmt.errors import UserError
+
+
+@app.callback(invoke_without_command=True)
+def top(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.", is_eager=True)] = False,
+) -> None:
+    if version:
+        typer.echo(f"ssmt {__version__}")
+        raise typer.Exit
+
+
+def main() -> NoReturn:
+    try:
+        app(standalone_mode=True)
+    except UserError as error:
+        reporter.console.print(f"error: {error}", style="red", markup=False)
+        sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no complaint at exit
+        sys.exit(141)
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        reporter.console.print(f"error: {where}{error.strerror}", style="red", markup=False)
+        sys.exit(2)
+    sys.exit(0)

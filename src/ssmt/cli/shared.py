@@ -1,0 +1,104 @@
+"""What the verbs share: the application, common options, reading and writing line by line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+
+from ssmt.errors import UserError
+from ssmt.progress import TerminalReporter, tracked
+from ssmt.text.lines import name_of, read_lines, read_parallel
+
+if TYPE_CHECKING:
+    from ssmt.translator import Translator
+
+app = typer.Typer(
+    name="ssmt",
+    help="Subword Segmental Machine Translation: one model that learns to translate and where to cut words.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+reporter = TerminalReporter()
+
+ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
+SourceOption = Annotated[str, typer.Option(metavar="F", help="Source text, one sentence a line; - is standard input.")]
+TargetOption = Annotated[str, typer.Option(metavar="F", help="Target text, line i belongs to source line i.")]
+OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="F", help="Where to write; - is standard output.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
+AllowUnknownOption = Annotated[
+    bool, typer.Option("--allow-unknown", help="Accept characters that the model has never seen, as <unk>.")
+]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
+BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
+
+Record = dict[str, Any]  # what is written for one line
+BLOCK = 2000  # lines that are read, computed and written together
+
+
+def set_threads(threads: int | None) -> None:
+    if threads is not None:
+        import torch
+
+        torch.set_num_threads(threads)
+
+
+def load_translator(model: Path, device: str, threads: int | None) -> Translator:
+    from ssmt.translator import Translator
+
+    set_threads(threads)
+    return Translator.load(model, device)
+
+
+def read_pairs(source: str | None, target: str) -> tuple[list[str] | None, list[str]]:
+    if source is None:
+        return None, read_lines(target)
+    return read_parallel(source, target)
+
+
+def over_lines(
+    sources: Sequence[str] | None,
+    targets: Sequence[str],
+    of_block: Callable[[list[int]], list[Record]],
+    title: str,
+    skip_empty_targets: bool = True,
+) -> Iterator[tuple[int, Record | None]]:
+    """Every line with its record, in order; an empty source (or target) has none and gives an empty line."""
+
+    def has_content(row: int) -> bool:
+        if sources is not None and not sources[row].strip():
+            return False
+        return bool(targets[row].strip()) or not skip_empty_targets
+
+    for first in tracked(reporter, range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
+        block = range(first, min(first + BLOCK, len(targets)))
+        rows = [row for row in block if has_content(row)]
+        try:
+            records = dict(zip(rows, of_block(rows) if rows else [], strict=True))
+        except UserError as error:
+            if (number := getattr(error, "number", None)) is not None:
+                error.number = rows[number - 1] + 1  # type: ignore[attr-defined]
+            raise
+        for row in block:
+            yield row, records.get(row)
+
+
+@contextmanager
+def naming_lines(files: dict[str, str | None]) -> Iterator[None]:
+    """Errors about the i-th source or target become errors about line i of a file."""
+    from ssmt.translator import LineError
+
+    try:
+        yield
+    except LineError as error:
+        raise UserError(f"{name_of(files[error.kind] or '')}, line {error.number}: {error.problem}") from None
+
+
+def write_json(stream: TextIO, record: dict[str, Any]) -> None:
+    stream.write(json.dumps(record, ensure_ascii=False) + "\n")

@@ -1,0 +1,79 @@
+"""`ssmt train` and `ssmt config`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.config import Preset, commented_yaml, compose, with_settings
+from ssmt.errors import UserError
+
+
+@app.command()
+def train(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new model's directory.")],
+    source: Annotated[Path | None, typer.Option(metavar="F", help="Training text, source side.")] = None,
+    target: Annotated[Path | None, typer.Option(metavar="F", help="Training text, target side.")] = None,
+    valid_source: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, source side.")] = None,
+    valid_target: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, target side.")] = None,
+    preset: Annotated[Preset | None, typer.Option(help="Settings to start from.", show_default="base")] = None,
+    config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; can be given many times.")
+    ] = None,
+    max_updates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N updates.")] = None,
+    max_epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N epochs.")] = None,
+    max_minutes: Annotated[float | None, typer.Option(min=0, metavar="N", help="Stop after N minutes.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output; needs no files.")] = False,
+    seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = None,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Train a model on two text files.
+
+    The result is a model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly
+    where it stopped.
+    """
+    from ssmt.model.directory import choose_device
+    from ssmt.text.preparation import TrainingFiles
+    from ssmt.training import run
+
+    chosen_device = choose_device(device)
+    set_threads(threads)
+    flags = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes, "seed": seed}
+    changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
+    settings = [*(set_ or []), *changes]
+
+    if resume and run.can_resume(output):
+        given = preset is not None or config is not None
+        base = compose(preset or "base", config) if given else None
+        run.adopt(output, lambda saved: with_settings(base or saved, settings))
+    else:
+        files = {
+            "--source": source,
+            "--target": target,
+            "--valid-source": valid_source,
+            "--valid-target": valid_target,
+        }
+        missing = [name for name, path in files.items() if path is None]
+        if missing:
+            nothing = f" ({output} holds no run to resume)" if resume else ""
+            raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
+        composed = compose(preset or "base", config, settings)
+        run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
+
+    stopped_by = run.train(output, chosen_device, reporter)
+    if stopped_by:
+        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with: ssmt train --output {output} --resume")
+        raise typer.Exit(130 if stopped_by == "SIGINT" else 143)
+
+
+@app.command("config")
+def show_config(
+    preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
+) -> None:
+    """Print a complete, commented configuration as YAML."""
+    typer.echo(commented_yaml(compose(preset)), nl=False)

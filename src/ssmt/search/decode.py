@@ -1,0 +1,87 @@
+"""One batch of sources to finished hypotheses, by any of the searches."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from ssmt.model.ssmt import SSMT
+from ssmt.search.beam import Hypothesis, Limits, ScoreType, SearchOptions, beam_search
+from ssmt.search.dynamic import dynamic_search
+from ssmt.search.marginal import MarginalScorer, sample_strings
+from ssmt.search.mixture import MixtureScorer
+from ssmt.text.corpus import batches_by_length, padded
+
+Search = Literal["marginal", "dynamic", "mixture", "sample"]
+
+LENGTH_ALLOWANCE = 20  # characters that any output may have beyond its source's share
+
+SCORE_TYPES: dict[Search, ScoreType] = {
+    "marginal": "marginal",  # of the string: the sum over its segmentations
+    "sample": "marginal",
+    "dynamic": "path",  # of the string with its segmentation
+    "mixture": "tokens",  # of the derivation, symbol by symbol
+}
+
+
+def translate_texts(
+    model: SSMT,
+    sources: Sequence[str],
+    search: Search,
+    options: SearchOptions,
+    length_ratio: float,
+    max_length: int | None = None,
+    prefixes: Sequence[str] | None = None,
+    seed: int = 0,
+    batch_characters: int = 6400,
+) -> list[list[Hypothesis]]:
+    """Finished hypotheses of each source, best first, in the order of the sources whatever the batches.
+
+    An output has at most `max_length` characters, or what `length_ratio` allows for its source: runaway output ends.
+    """
+    vocabulary = model.vocabulary
+    encoded = vocabulary.encode_sources(sources)
+    begun = [vocabulary.alphabet.encode(prefix) for prefix in prefixes or [""] * len(sources)]
+    most = [max_length or math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources]
+    results: list[list[Hypothesis]] = [[] for _ in sources]
+    for rows in batches_by_length([len(source) + 1 for source in sources], batch_characters):
+        limits = Limits(
+            max_length=torch.tensor([most[row] for row in rows], device=model.device),
+            min_length=options.min_length,
+            prefix=padded([begun[row] for row in rows], vocabulary.target_pad).to(model.device),
+            prefix_length=torch.tensor([len(begun[row]) for row in rows], device=model.device),
+        )
+        source = padded([encoded[row] for row in rows], vocabulary.source_pad).to(model.device)
+        seeds = [seed_of(sources[row], seed) for row in rows]
+        for row, found in zip(rows, decode(model, source, limits, search, options, seeds), strict=True):
+            results[row] = found
+    return results
+
+
+@torch.inference_mode()
+def decode(
+    model: SSMT, source: Tensor, limits: Limits, search: Search, options: SearchOptions, seeds: Sequence[int]
+) -> list[list[Hypothesis]]:
+    """Finished hypotheses of each sentence, best first: at most `options.kept`. source (B, S); seeds for `sample`."""
+    memory = model.encode(source)
+    B = len(source)
+    if search == "marginal":
+        return beam_search(MarginalScorer(model, memory, options.beam, limits), B, options)
+    if search == "mixture":
+        scorer = MixtureScorer(model, memory, options.beam, limits)
+        return [[scorer.decode(one) for one in found] for found in beam_search(scorer, B, options)]
+    if search == "dynamic":
+        return dynamic_search(model, memory, limits, options)
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    sampler = MarginalScorer(model, memory, options.n_best, limits)
+    return sample_strings(sampler, generators, options.n_best, options.temperature)
+
+
+def seed_of(text: str, seed: int) -> int:
+    """A sentence's own seed: its samples do not depend on what else is translated."""
+    return (seed << 32) + zlib.crc32(text.encode())

@@ -1,0 +1,186 @@
+"""Dynamic decoding: Algorithm 1 and Appendix A of the paper, for any beam size.
+
+Two beams a sentence: the hypotheses of `con` have an open last segment, those of `end` have just closed it. Each
+step gives every hypothesis of both one more character, once as a continuation and once as an end (the four cases
+con-con, end-con, con-end, end-end); the best continuations are the next `con`, the best ends the next `end`. Whether
+a character ends its segment is thus decided one character later.
+
+A hypothesis is a segmented string: the same string can stand in a beam several times.
+
+Shapes: B sentences, K beam, R = 2K rows a sentence (`con`, then `end`), N = B*R, C alphabet.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from ssmt.lattice import NEG_INF
+from ssmt.model.ssmt import SSMT
+from ssmt.model.transformer import Memory
+from ssmt.search.beam import IMPOSSIBLE, Finished, Hypothesis, Limits, SearchOptions
+from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable, sum_precision
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The best extensions of one kind for each sentence. (B, 2K) each"""
+
+    rank: Tensor  # normalised, what the beams go by
+    last: Tensor  # log-probability of the segment under way (`con`) or just closed (`end`)
+    origin: Tensor  # row within the sentence
+    character: Tensor
+
+    def select(self, columns: Tensor) -> Pool:
+        return Pool(*(x.gather(1, columns) for x in (self.rank, self.last, self.origin, self.character)))
+
+
+def dynamic_search(model: SSMT, memory: Memory, limits: Limits, options: SearchOptions) -> list[list[Hypothesis]]:
+    """The best finished hypotheses of each sentence, best first."""
+    return _DynamicSearch(model, memory, limits, options).run()
+
+
+class _DynamicSearch:
+    def __init__(self, model: SSMT, memory: Memory, limits: Limits, options: SearchOptions) -> None:
+        self.model, self.limits, self.options = model, limits, options
+        alphabet = model.vocabulary.alphabet
+        self.K, self.C, self.L = options.beam, len(alphabet), model.segments.longest
+        self.eos = alphabet.eos
+        self.B = memory.mask.shape[0]
+        rows = self.B * 2 * self.K
+        self.possible = generable(alphabet).to(model.device)
+        self.search = SegmentSearch(model, rows)
+        self.cache = model.decoder.start(memory, 2 * self.K)
+        self.active = list(range(self.B))
+        self.finished = Finished(self.B, options.kept)
+
+        device = model.device
+        previous = torch.full((rows,), self.eos, device=device)
+        self.open = self.search.begin(model.decoder.step(previous, self.cache), previous)
+        self.closed = torch.zeros(
+            rows, dtype=sum_precision(device), device=device
+        )  # log-probability of closed segments
+        self.segments = torch.zeros(rows, dtype=torch.int64, device=device)  # how many those are
+        self.characters = torch.zeros(rows, 0, dtype=torch.int64, device=device)  # (N, T)
+        self.ends = torch.zeros(rows, 0, dtype=torch.bool, device=device)  # (N, T) a segment ends here
+        self.alive = torch.zeros(self.B, 2 * self.K, dtype=torch.bool, device=device)
+        self.alive[:, -1] = True  # one empty hypothesis, all segments closed
+
+    def run(self) -> list[list[Hypothesis]]:
+        step = 0
+        while self.active:
+            con, end = self._pools(step)
+            self._finish(end, step)
+            going_on = self._onward(end)
+            if not self._keep_open_sentences(con, going_on):
+                break
+            step += 1
+        return self.finished.hypotheses
+
+    def _pools(self, step: int) -> tuple[Pool, Pool]:
+        """Appendix A: the scores of every character as a continuation and as an end, and the best 2K of each."""
+        is_word, open = self.search.is_word, self.open
+        allowed = self.limits.allowed(step, self.possible, self.eos)
+        if step == 0 and self.options.stop == "paper":
+            allowed[:, self.eos] = False
+        allowed = allowed.repeat_interleave(2 * self.K, dim=0)
+        inside = (open.length > 0).unsqueeze(1)
+        may_end = allowed & (is_word | ~inside)
+        may_go_on = allowed & is_word & (open.length < self.L - 1).unsqueeze(1)
+        con = self.search.longer_than(open, may_go_on)  # Eq. 8 (end-con) and Eq. 9 (con-con)
+        end = self.search.endings(open, may_end)  # Eq. 6 (end-end) and Eq. 7 (con-end)
+        return self._best(con, step, ends=False), self._best(end, step, ends=True)
+
+    def _best(self, last: Tensor, step: int, ends: bool) -> Pool:
+        last = last.view(len(self.active), 2 * self.K, self.C).masked_fill(~self.alive.unsqueeze(-1), NEG_INF)
+        total = self.closed.view(*self.alive.shape, 1) + last
+        rank = total / self._normaliser(step, ends).view(*self.alive.shape, 1)
+        rank = torch.where(last > IMPOSSIBLE, rank, NEG_INF)
+        best, place = rank.flatten(1).topk(2 * self.K, dim=1)
+        return Pool(best, last.flatten(1).gather(1, place), place // self.C, place % self.C)
+
+    def _normaliser(self, step: int, ends: bool) -> Tensor:
+        """By what the scores of a hypothesis are divided: its segments with the one under way, or its characters."""
+        if self.options.normalise == "segments":
+            return self.segments + 1
+        if self.options.normalise == "characters":
+            # As in the original: characters and boundaries are counted, the sentence's beginning among them.
+            return self.segments + 1 + step + int(ends)
+        return torch.ones_like(self.segments)
+
+    def _finish(self, end: Pool, step: int) -> None:
+        """Ends by `</s>` among the first K of the pool are finished hypotheses."""
+        K, first = self.K, slice(0, self.K)
+        ended = ((end.character[:, first] == self.eos) & (end.rank[:, first] > IMPOSSIBLE)).nonzero().tolist()
+        for sentence, column in ended:
+            row = sentence * 2 * K + int(end.origin[sentence, column])
+            last = float(end.last[sentence, column])
+            rank = float(end.rank[sentence, column])
+            if self.options.stop == "paper":  # the original ranks by the last segment alone
+                rank = last / self._original_final_normaliser(int(self.segments[row]) + 1)
+            boundaries = (self.ends[row].nonzero().squeeze(-1) + 1).tolist()
+            self.finished.add(
+                self.active[sentence],
+                Hypothesis(self.characters[row].tolist(), float(self.closed[row]) + last, rank, boundaries),
+            )
+
+    def _original_final_normaliser(self, segments: int) -> int:
+        return {"segments": segments, "characters": segments + 1, "none": 1}[self.options.normalise]
+
+    def _onward(self, end: Pool) -> Pool:
+        """The first K of the pool that do not end the sentence."""
+        order = torch.sort((end.character == self.eos).byte(), dim=1, stable=True).indices[:, : self.K]
+        kept = end.select(order)
+        rank = kept.rank.masked_fill(kept.character == self.eos, NEG_INF)
+        return Pool(rank, kept.last, kept.origin, kept.character)
+
+    def _keep_open_sentences(self, con: Pool, end: Pool) -> bool:
+        """Advance the sentences whose search goes on; false when none does."""
+        K = self.K
+        con = con.select(torch.arange(K, device=con.rank.device).expand(len(self.active), K))
+        rank = torch.cat([con.rank, end.rank], dim=1)  # (B, R)
+        best_open = rank.amax(dim=1).tolist()
+        staying = [
+            row
+            for row, sentence in enumerate(self.active)
+            if best_open[row] > IMPOSSIBLE and not self._complete(sentence, best_open[row])
+        ]
+        if not staying:
+            return False
+        kept = torch.tensor(staying, device=rank.device)
+        origin = torch.cat([con.origin, end.origin], dim=1)
+        rows = (torch.arange(len(self.active), device=rank.device).unsqueeze(1) * 2 * K + origin)[kept].view(-1)
+        character = torch.cat([con.character, end.character], dim=1)[kept].view(-1)
+        if len(staying) < len(self.active):
+            self.active = [self.active[row] for row in staying]
+            self.cache.select_sentences(kept)
+            self.limits = self.limits.select(kept)
+        self.alive = (rank > IMPOSSIBLE)[kept]
+        self._advance(rows, character, end.last[kept])
+        return True
+
+    def _complete(self, sentence: int, best_open: float) -> bool:
+        if self.options.stop == "paper":
+            return len(self.finished.hypotheses[sentence]) >= self.K
+        return self.finished.complete(sentence, self.options.n_best, best_open)
+
+    def _advance(self, rows: Tensor, character: Tensor, last: Tensor) -> None:
+        """Every row reads its character; those of `end` close their segment and begin the next."""
+        closes = torch.zeros(len(self.active), 2 * self.K, dtype=torch.bool, device=rows.device)
+        closes[:, self.K :] = True
+        closes = closes.view(-1)
+        closed = torch.zeros(len(self.active), 2 * self.K, dtype=self.closed.dtype, device=rows.device)
+        closed[:, self.K :] = torch.where(last > IMPOSSIBLE, last, 0.0)
+        self.closed = self.closed[rows] + closed.view(-1)
+        self.segments = self.segments[rows] + closes.long()
+        self.characters = torch.cat([self.characters[rows], character.unsqueeze(1)], dim=1)
+        self.ends = torch.cat([self.ends[rows], closes.unsqueeze(1)], dim=1)
+
+        gone_on = self.search.read(self.open.select(rows), character)
+        self.cache.reorder(rows)
+        begun = self.search.begin(self.model.decoder.step(character, self.cache), character)
+        n = len(rows)
+        pick = torch.arange(n, device=rows.device) + torch.where(closes, n, 0)
+        self.open = OpenSegments.cat(gone_on, begun).select(pick)

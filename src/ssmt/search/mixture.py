@@ -1,0 +1,169 @@
+"""Mixture beam search: ordinary beam search over characters and lexicon entries, the paper's weak baseline (Table 7).
+
+A hypothesis is a derivation: at a segment's start either one lexicon entry, with probability (1 - g) p_lex, or the
+first of the character model's characters, with g p_char; inside a spelt segment the next character or `<eom>`.
+Nothing is summed: not over segmentations, not over the two ways to make a segment. The one exception is `</s>`,
+which is the same symbol in both. Hypotheses of a beam have equally many symbols, and so different lengths.
+
+Shapes: B sentences, K beam, N = B*K rows, C alphabet, V lexicon, symbols W = C + V: characters, then entries.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from ssmt.lattice import NEG_INF
+from ssmt.model.characters import Spelling
+from ssmt.model.ssmt import SSMT
+from ssmt.model.transformer import Memory
+from ssmt.search.beam import Hypothesis, Limits
+from ssmt.search.open_segments import generable, sum_precision
+
+
+class MixtureScorer:
+    def __init__(self, model: SSMT, memory: Memory, beam: int, limits: Limits) -> None:
+        self.model, self.beam, self.limits = model, beam, limits
+        self.segments, self.characters = model.segments, model.segments.characters
+        alphabet, lexicon = model.vocabulary.alphabet, model.segments.lexicon
+        self.eos, self.eom, self.C, self.L = alphabet.eos, alphabet.eom, len(alphabet), model.segments.longest
+        device = model.device
+        self.is_word = model.segments.get_buffer("is_word")
+        self.possible = generable(alphabet).to(device)
+        # What each symbol writes: characters themselves, `<eom>` nothing, entries their characters.
+        written = [[id] for id in range(self.C)] + [list(entry) for entry in lexicon.entries]
+        written[self.eom] = []
+        widest = max(map(len, written))
+        padded = [ids + [alphabet.pad] * (widest - len(ids)) for ids in written]
+        self.written = torch.tensor(padded, device=device)  # (W, widest)
+        self.written_length = torch.tensor([len(ids) for ids in written], device=device)
+        entries = self.written[self.C :]
+        self.eos_entry = int((entries[:, 0] == self.eos).nonzero()[0])
+        usable = self.possible[entries[:, 0]].clone()
+        usable[self.eos_entry] = False  # `</s>` has one symbol
+        self.usable_entry = usable
+
+        rows = memory.mask.shape[0] * beam
+        self.cache = model.decoder.start(memory, beam)
+        self.cache.position = torch.zeros(rows, dtype=torch.int64, device=device)
+        self.total = torch.zeros(rows, dtype=sum_precision(device), device=device)
+        self.spelt = torch.zeros(rows, dtype=torch.int64, device=device)  # characters of a spelt segment; 0 at a start
+        self.last = torch.full((rows,), self.eos, device=device)
+        self.spelling: Spelling
+        self.next: Tensor  # (N, C) the character model's log-probabilities of the next symbol
+        self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
+        reading = torch.ones(rows, dtype=torch.bool, device=device)
+        self.states = model.decoder.step(self.last, self.cache, reading)
+        self._begin_segments(None)
+
+    @property
+    def length(self) -> Tensor:
+        """Characters of each row so far. (N,)"""
+        position = self.cache.position
+        assert isinstance(position, Tensor)
+        return position - 1
+
+    def extensions(self) -> Tensor:
+        log_gate, log_not_gate = self.segments.log_gates(self.states)
+        N = len(self.total)
+        at_start = (self.spelt == 0).unsqueeze(1)
+        scores = self.total.new_full((N, self.C + len(self.segments.lexicon)), NEG_INF)
+        ends = torch.full_like(log_gate, NEG_INF)
+        if self.characters is not None:
+            following = self.next.double()
+            start = (log_gate.unsqueeze(1) + following).masked_fill(~self.possible, NEG_INF)
+            inside = following.masked_fill(~self.is_word, NEG_INF)
+            must_end = (self.spelt == self.L) | ((self.spelt > 0) & ~self.is_word[self.last])
+            inside = inside.masked_fill(must_end.unsqueeze(1), NEG_INF)
+            ending = following[:, self.eom]
+            inside[:, self.eom] = torch.where(must_end, 0.0, ending) if self.characters.proper else ending
+            scores[:, : self.C] = torch.where(at_start, start, inside)
+            ends = log_gate + self._log_eos()
+        if self.segments.entries is not None:
+            entries = (log_not_gate.unsqueeze(1) + self.entries).masked_fill(~self.usable_entry, NEG_INF)
+            scores[:, self.C :] = torch.where(at_start, entries, NEG_INF)
+            ends = torch.logaddexp(ends, log_not_gate + self.entries[:, self.eos_entry])
+        scores[:, self.eos] = torch.where(at_start.squeeze(1), ends.to(scores.dtype), NEG_INF)
+        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self._allowed(), NEG_INF)
+        self.extended = scores
+        return scores
+
+    def advance(self, rows: Tensor, symbols: Tensor) -> None:
+        self.total = self.extended[rows, symbols]
+        self.cache.reorder(rows)
+        self.states, self.last, self.spelt = self.states[rows], self.last[rows], self.spelt[rows]
+        written, count = self.written[symbols], self.written_length[symbols]
+        for place in range(written.shape[1]):  # rows whose symbol writes less idle
+            reading = place < count
+            if not reading.any():
+                break
+            states = self.model.decoder.step(written[:, place], self.cache, reading)
+            self.states = torch.where(reading.unsqueeze(1), states, self.states)
+            self.last = torch.where(reading, written[:, place], self.last)
+        spells = (symbols < self.C) & (symbols != self.eom)
+        self.spelt = torch.where(spells, self.spelt + 1, 0)
+        self._begin_segments(rows)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        self.cache.select_sentences(sentences)
+        self.limits = self.limits.select(sentences)
+
+    def decode(self, hypothesis: Hypothesis) -> Hypothesis:
+        """From symbols to characters, with the ends of the segments."""
+        characters: list[int] = []
+        ends: list[int] = []
+        for symbol in hypothesis.symbols:
+            characters += self.written[symbol, : self.written_length[symbol]].tolist()
+            if symbol >= self.C or symbol == self.eom:
+                ends.append(len(characters))
+        return Hypothesis(characters, hypothesis.score, hypothesis.rank, ends)
+
+    def _begin_segments(self, rows: Tensor | None) -> None:
+        """The distributions of the next symbol: fresh at a segment's start, an LSTM step further inside a spelt one."""
+        if self.segments.entries is not None:
+            self.entries = self.segments.entry_log_probs(self.states)
+        if self.characters is not None:
+            assert self.input_table is not None
+            inside = (self.spelt > 0).unsqueeze(1)
+            fresh = self.characters.begin(self.states)
+            if rows is not None:
+                fresh = Spelling(
+                    torch.where(inside, self.spelling.hidden[rows], fresh.hidden),
+                    torch.where(inside, self.spelling.cell[rows], fresh.cell),
+                )
+            self.spelling = self.characters.advance(fresh, self.input_table[self.last])
+            first = self.characters.log_probs(self.spelling, first=True)
+            self.next = torch.where(inside, self.characters.log_probs(self.spelling, first=False), first)
+
+    def _log_eos(self) -> Tensor:
+        """log p_char of the segment `</s>`. (N,)"""
+        assert self.characters is not None
+        assert self.input_table is not None
+        log_eos = self.next[:, self.eos]
+        if self.characters.proper:
+            return log_eos
+        after = self.characters.advance(self.spelling, self.input_table[torch.full_like(self.last, self.eos)])
+        return log_eos + self.characters.log_probs(after, first=False)[:, self.eom]
+
+    def _allowed(self) -> Tensor:
+        """Which symbols keep to the limits: length, and a prefix that must be kept. (N, W)"""
+        W = len(self.written)
+        sentence = torch.arange(len(self.total), device=self.total.device) // self.beam
+        after = self.length.unsqueeze(1) + self.written_length  # (N, W) characters once the symbol is written
+        prefix_length = self.limits.prefix_length[sentence]
+        most = torch.maximum(self.limits.max_length[sentence], prefix_length)
+        allowed = after <= most.unsqueeze(1)
+        finishes = (self.length >= prefix_length) & (self.length >= self.limits.min_length)
+        allowed[:, self.eos] = finishes
+        if self.limits.prefix.shape[1] and (self.length < prefix_length).any():
+            width = self.written.shape[1]
+            place = self.length.unsqueeze(1) + torch.arange(width, device=self.total.device)  # (N, width)
+            prefix = self.limits.prefix[sentence]
+            wanted = prefix.gather(1, place.clamp(max=prefix.shape[1] - 1))
+            bound = place < prefix_length.unsqueeze(1)
+            for column in range(width):  # (N, W) a column: no (N, W, width) tensor
+                writes = column < self.written_length
+                differs = self.written[:, column].expand(len(place), W) != wanted[:, column : column + 1]
+                allowed &= ~(differs & writes & bound[:, column : column + 1])
+            allowed[:, self.eos] = finishes
+        return allowed

@@ -1,0 +1,192 @@
+"""Segments under way: what a search has to know of a segment that has begun and may go on.
+
+All searches over SSMT generate character by character, but the model scores whole segments. An open segment is the
+bridge: its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
+
+Shapes: n open segments, C alphabet, V lexicon entries, H width of the character LSTM, L longest segment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from ssmt.lattice import NEG_INF
+from ssmt.model.characters import Spelling
+from ssmt.model.ssmt import SSMT
+from ssmt.text.alphabet import EOS, Alphabet
+from ssmt.text.lexicon import ABSENT
+
+
+@dataclass(frozen=True)
+class OpenSegments:
+    """n open segments, one a row."""
+
+    log_gate: Tensor  # (n,) share of the character model, at the segment's start
+    log_not_gate: Tensor  # (n,) share of the lexicon
+    slot: Tensor  # (n,) where LexiconRows keeps the lexicon's distribution at the segment's start
+    node: Tensor  # (n,) the trie node of the characters so far
+    length: Tensor  # (n,) characters so far
+    spelt: Tensor  # (n,) log-probability of these characters by the character model, not yet ended
+    hidden: Tensor  # (n, H) the character model's state
+    cell: Tensor  # (n, H)
+    next: Tensor  # (n, C) its log-probabilities of the next character, `<eom>` included
+
+    def select(self, rows: Tensor) -> OpenSegments:
+        return OpenSegments(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
+
+    @staticmethod
+    def cat(*parts: OpenSegments) -> OpenSegments:
+        return OpenSegments(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(OpenSegments)))
+
+
+class LexiconRows:
+    """The lexicon's distributions at the last L steps, as prefix sums. Written once; hypotheses carry a pointer, so
+    that a beam can be reordered without moving them."""
+
+    def __init__(self, steps: int, rows: int, entries: int, device: torch.device) -> None:
+        self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
+        self.rows = rows
+        self.sums = torch.zeros(steps * rows, entries + 1, dtype=self.dtype, device=device)
+        self.step = 0
+
+    def add(self, log_probs: Tensor) -> Tensor:
+        """Keep the distributions of one step (n, V); returns their slots (n,)."""
+        first = self.step * self.rows
+        self.step = (self.step + 1) % (len(self.sums) // self.rows)
+        written = self.sums[first : first + len(log_probs)]
+        torch.cumsum(log_probs.to(self.dtype).exp_(), dim=1, out=written[:, 1:])
+        return torch.arange(first, first + len(log_probs), device=log_probs.device)
+
+    def mass(self, slot: Tensor, start: Tensor, end: Tensor) -> Tensor:
+        """The probability of the entries start..end-1. slot (n,), start and end (n, ...)."""
+        flat, width = self.sums.view(-1), self.sums.shape[1]
+        offset = (slot * width).view(-1, *([1] * (start.dim() - 1)))
+        return flat[offset + end] - flat[offset + start]
+
+
+class SegmentSearch:
+    """The moves of open segments, for the searches over one batch."""
+
+    def __init__(self, model: SSMT, rows: int) -> None:
+        """`rows`: how many segments can begin at one step."""
+        self.model, self.segments, self.characters = model, model.segments, model.segments.characters
+        self.trie = model.segments.lexicon.trie
+        alphabet = model.vocabulary.alphabet
+        self.eom, self.longest = alphabet.eom, model.segments.longest
+        self.is_word = model.segments.get_buffer("is_word")
+        self.proper = self.characters is None or self.characters.proper
+        device = model.device
+        self.lexicon = (
+            LexiconRows(self.longest + 1, rows, len(model.segments.lexicon), device) if model.segments.entries else None
+        )
+        self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
+
+    def begin(self, states: Tensor, previous: Tensor) -> OpenSegments:
+        """Segments that begin now: states (n, D), previous (n,) the character before them."""
+        n = len(states)
+        log_gate, log_not_gate = self.segments.log_gates(states)
+        nothing = states.new_zeros(n, 0)
+        spelling, following = Spelling(nothing, nothing), nothing
+        if self.characters is not None:
+            assert self.input_table is not None
+            spelling = self.characters.advance(self.characters.begin(states), self.input_table[previous])
+            following = self.characters.log_probs(spelling, first=True)
+        zeros = previous.new_zeros(n)
+        slot = self.lexicon.add(self.segments.entry_log_probs(states)) if self.lexicon is not None else zeros
+        return OpenSegments(log_gate, log_not_gate, slot, zeros, zeros, log_gate * 0, *spelling, following)
+
+    def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
+        """Every segment goes on with one more character. (n,)"""
+        spelt, spelling, following = open.spelt, Spelling(open.hidden, open.cell), open.next
+        if self.characters is not None:
+            assert self.input_table is not None
+            spelt = spelt + following.gather(1, characters.unsqueeze(1)).squeeze(1)
+            spelling = self.characters.advance(spelling, self.input_table[characters])
+            following = self.characters.log_probs(spelling, first=False)
+        node = self.trie.child(open.node, characters)
+        return OpenSegments(
+            open.log_gate, open.log_not_gate, open.slot, node, open.length + 1, spelt, *spelling, following
+        )
+
+    def log_prob_if_ended(self, open: OpenSegments, last: Tensor) -> Tensor:
+        """log p of the segments as they stand, `last` being their last character: Eq. 3. (n,)"""
+        spelt = torch.full_like(open.spelt, NEG_INF)
+        if self.characters is not None:
+            ending = open.next[:, self.eom]
+            if self.proper:  # `<eom>` is certain after a character that is no letter, and at length L
+                certain = ~self.is_word[last] | (open.length >= self.longest)
+                ending = torch.where(certain, 0.0, ending)
+            spelt = open.spelt + ending
+        return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node))
+
+    def continuations(self, open: OpenSegments, legal: Tensor) -> Tensor:
+        """log of the probability that the segment goes on with y, whether or not it ends there: character-model
+        prefix, and all lexicon entries below that node. `legal` (n, C) says where y may be at all. -> (n, C)"""
+        spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
+        below = None
+        if self.lexicon is not None:
+            child = self.trie.children_of(open.node)  # (n, C)
+            below = _log(self._mass_below(open.slot, child))
+        return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
+
+    def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
+        """Like `continuations`, but of the lexicon only entries that go on after y: the paper's `con` cases, Eq. 8
+        and 9. Their character part still holds the mass of ending at y, as in the paper. (n, C)"""
+        spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
+        below = None
+        if self.lexicon is not None:
+            child = self.trie.children_of(open.node)
+            below = _log(self._mass_below(open.slot, child) - self._entry_mass(open.slot, child))
+        return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
+
+    def endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
+        """log p of the segment that y ends, for every y: the paper's `end` cases, Eq. 6 and 7. (n, C)
+
+        Needs the character model's next state for every character of the alphabet."""
+        n, C = open.length.shape[0], len(self.is_word)
+        every = torch.arange(C, device=open.length.device).repeat(n)
+        rows = torch.arange(n, device=open.length.device).repeat_interleave(C)
+        ended = self.log_prob_if_ended(self.read(open.select(rows), every), every)
+        return ended.view(n, C).masked_fill(~legal, NEG_INF)
+
+    def _mass_below(self, slot: Tensor, node: Tensor) -> Tensor:
+        assert self.lexicon is not None
+        present = node.clamp(min=0)
+        mass = self.lexicon.mass(slot, self.trie.range_start[present], self.trie.range_end[present])
+        return mass.masked_fill(node == ABSENT, 0.0)
+
+    def _entry_mass(self, slot: Tensor, node: Tensor) -> Tensor:
+        assert self.lexicon is not None
+        entry = torch.where(node == ABSENT, ABSENT, self.trie.entry_of_node[node.clamp(min=0)])
+        present = entry.clamp(min=0)
+        return self.lexicon.mass(slot, present, present + 1).masked_fill(entry == ABSENT, 0.0)
+
+    def _entry_log_prob(self, slot: Tensor, node: Tensor) -> Tensor | None:
+        return _log(self._entry_mass(slot, node)) if self.lexicon is not None else None
+
+    def _mix(self, open: OpenSegments, spelt: Tensor | None, entry: Tensor | None) -> Tensor:
+        """log (g p_char + (1 - g) p_lex)                                                                       Eq. 3"""
+        parts = []
+        for share, part in ((open.log_gate, spelt), (open.log_not_gate, entry)):
+            if part is not None:
+                parts.append(share.view(-1, *([1] * (part.dim() - 1))) + part)
+        return torch.logaddexp(*parts) if len(parts) == 2 else parts[0]
+
+
+def sum_precision(device: torch.device) -> torch.dtype:
+    """For sums over hundreds of steps or thousands of entries: float64, which mps has not."""
+    return torch.float32 if device.type == "mps" else torch.float64
+
+
+def generable(alphabet: Alphabet) -> Tensor:
+    """Which symbols a search may generate: characters and `</s>`; never `<unk>`. (C,) bool"""
+    return torch.tensor([len(symbol) == 1 or symbol == EOS for symbol in alphabet.symbols])
+
+
+def _log(probability: Tensor) -> Tensor:
+    """Logarithm in float32, NEG_INF for zero (or what rounding leaves of it)."""
+    log = probability.clamp(min=0).log().float()
+    return log.clamp(min=NEG_INF)
