@@ -83,10 +83,22 @@ class TrainingConfig(Section):
         "auto", description="bf16 autocast or float32 (auto: bf16 where a GPU has it); the lattice is always float32"
     )
     validate_every: int | None = Field(None, ge=1, description="updates between validations (none: every epoch)")
+    chrf_sentences: int = Field(
+        100, ge=0, description="validation sentences that are translated (greedily) for chrF; 0: none"
+    )
+    stop_on: Literal["bits_per_character", "chrf"] = Field(
+        "bits_per_character", description="what decides which model is best and when patience is over"
+    )
     checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints, besides those at validations")
     average_last: int = Field(
         1, ge=1, description="also try the average of the last n validated models and keep it if it is better"
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> TrainingConfig:
+        if self.stop_on == "chrf" and self.chrf_sentences == 0:
+            raise ValueError("stop_on: chrf needs chrf_sentences above 0")
+        return self
 
 
 class Config(Section):

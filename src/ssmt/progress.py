@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -28,7 +27,8 @@ class Reporter:
     def warn(self, message: str) -> None: ...
 
     @contextmanager
-    def bar(self, title: str, total: float) -> Iterator[Bar]:
+    def bar(self, title: str, total: float, log: bool = True) -> Iterator[Bar]:
+        """Progress of something long; with `log`, also as lines now and then where there is no terminal."""
         yield _NoBar()
 
 
@@ -49,9 +49,9 @@ class TerminalReporter(Reporter):
         self.console.print(f"warning: {message}", style="yellow", markup=False)
 
     @contextmanager
-    def bar(self, title: str, total: float) -> Iterator[Bar]:
+    def bar(self, title: str, total: float, log: bool = True) -> Iterator[Bar]:
         if not self.console.is_terminal:
-            yield _LogBar(self, title, total)
+            yield _LogBar(self, title, total) if log else _NoBar()
             return
         columns = (
             TextColumn("{task.description}"),
@@ -95,11 +95,7 @@ def duration(seconds: float) -> str:
 
 def tracked(reporter: Reporter, items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
     """The items, with a bar that shows how many have been handled."""
-    with reporter.bar(title, total) as bar:
+    with reporter.bar(title, total, log=False) as bar:
         for done, item in enumerate(items, start=1):
             yield item
             bar.advance(done)
-
-
-def is_interactive() -> bool:
-    return sys.stderr.isatty()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -89,15 +90,24 @@ def over_lines(
             yield row, records.get(row)
 
 
+@dataclass
+class Lines:
+    """Which lines are being worked on: errors count from the first of them."""
+
+    offset: int = 0
+
+
 @contextmanager
-def naming_lines(files: dict[str, str | None]) -> Iterator[None]:
-    """Errors about the i-th source or target become errors about line i of a file."""
+def naming_lines(files: dict[str, str | None]) -> Iterator[Lines]:
+    """Errors about the i-th text of a kind become errors about a line of a file."""
     from ssmt.translator import LineError
 
+    lines = Lines()
     try:
-        yield
+        yield lines
     except LineError as error:
-        raise UserError(f"{name_of(files[error.kind] or '')}, line {error.number}: {error.problem}") from None
+        where = f"{name_of(files[error.kind] or '')}, line {lines.offset + error.number}"
+        raise UserError(f"{where}: {error.problem}") from None
 
 
 def write_json(stream: TextIO, record: dict[str, Any]) -> None:

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 import typer
 
 from ssmt.cli.shared import (
+    BLOCK,
     AllowUnknownOption,
     BatchOption,
     DeviceOption,
     JsonOption,
     ModelArgument,
     OutputOption,
+    Record,
     SourceOption,
     TargetOption,
     ThreadsOption,
@@ -21,10 +23,118 @@ from ssmt.cli.shared import (
     naming_lines,
     over_lines,
     read_pairs,
+    reporter,
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.text.lines import STANDARD_STREAM, open_for_writing, read_parallel
+from ssmt.text.lines import (
+    STANDARD_STREAM,
+    name_of,
+    open_for_writing,
+    read_lines,
+    read_parallel,
+    require_equal_lengths,
+    stream_blocks,
+    stream_lines,
+)
+
+
+@app.command()
+def translate(
+    model: ModelArgument,
+    input: Annotated[
+        str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
+    ] = STANDARD_STREAM,
+    output: OutputOption = STANDARD_STREAM,
+    search: Annotated[
+        Literal["marginal", "dynamic", "mixture", "sample"],
+        typer.Option(help="Exact sum over segmentations; the paper's decoding; its weak baseline; random samples."),
+    ] = "marginal",
+    beam: Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses a sentence.")] = 5,
+    n_best: Annotated[
+        int, typer.Option(min=1, metavar="N", help="The N best translations (or N samples), tab-separated.")
+    ] = 1,
+    segmented: Annotated[bool, typer.Option("--segmented", help="Show the cuts inside words.")] = False,
+    separator: Annotated[str, typer.Option(help="What marks a cut with --segmented.")] = "-",
+    json_: JsonOption = False,
+    prefix: Annotated[
+        str | None, typer.Option(metavar="F", help="Text that each translation must begin with, line by line.")
+    ] = None,
+    length_penalty: Annotated[
+        float, typer.Option(help="Rank by score / length ** PENALTY: above 0 favours longer translations.")
+    ] = 0.0,
+    min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest characters of a translation.")] = 0,
+    max_length: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="N", help="Most characters.", show_default="by the source's length"),
+    ] = None,
+    normalise: Annotated[
+        Literal["segments", "characters", "none"], typer.Option(help="Of dynamic decoding: what scores are divided by.")
+    ] = "segments",
+    stop: Annotated[
+        Literal["safe", "paper"],
+        typer.Option(help="Of dynamic decoding: stop when nothing open is better, or after BEAM ends as in the paper."),
+    ] = "safe",
+    temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
+    batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "auto",
+) -> None:
+    """Translate, line by line, as the lines come.
+
+    An empty line gives an empty line. A line longer than the model's limit is translated in parts at sentence ends.
+    """
+    from ssmt.search.decode import SCORE_TYPES
+    from ssmt.translator import Translation
+
+    if prefix == STANDARD_STREAM == input:
+        raise UserError("Only one of --input and --prefix can be standard input")
+    translator = load_translator(model, device, threads)
+    prefixes = None if prefix is None else read_lines(prefix)
+    known_length = None if input == STANDARD_STREAM else sum(1 for _ in stream_lines(input))
+    if prefixes is not None and known_length is not None:
+        require_equal_lengths(input, known_length, prefix or "", len(prefixes))
+
+    def describe(found: Translation) -> Record:
+        return {"translation": found.text, "segments": found.segments, "score": round(found.score, 6)}
+
+    done = 0
+    with (
+        naming_lines({"source": input, "prefix": prefix}) as lines,
+        open_for_writing(output) as stream,
+        reporter.bar("translating", 1.0, log=False) as bar,
+    ):
+        for block in stream_blocks(input, BLOCK):
+            lines.offset = done
+            if prefixes is not None and done + len(block) > len(prefixes):
+                raise UserError(f"{prefix} has {len(prefixes):,} lines, fewer than {name_of(input)}")
+            found = translator.n_best_translations(
+                block,
+                n_best,
+                beam,
+                search,
+                length_penalty=length_penalty,
+                min_length=min_length,
+                max_length=max_length,
+                prefixes=None if prefixes is None else prefixes[done : done + len(block)],
+                normalise=normalise,
+                stop=stop,
+                temperature=temperature,
+                seed=seed,
+                batch_characters=batch_characters,
+            )
+            for source, few in zip(block, found, strict=True):
+                if json_:
+                    record = {"source": source, **describe(few[0]), "score_type": SCORE_TYPES[search]}
+                    if n_best > 1:
+                        record["n_best"] = [describe(one) | {"score_type": SCORE_TYPES[search]} for one in few]
+                    write_json(stream, record)
+                else:
+                    stream.write("\t".join(one.joined(separator) if segmented else one.text for one in few) + "\n")
+            stream.flush()
+            done += len(block)
+            bar.advance(done / (known_length or done), f"{done:,} lines")
 
 
 @app.command()

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, require_equal_lengths, stream_lines
+from ssmt.text.lines import name_of, read_lines, require_equal_lengths, stream_lines
 
 CHUNK_LINES = 10_000
 Encode = Callable[[Sequence[str]], Sequence[npt.ArrayLike]]
@@ -140,6 +140,7 @@ class Corpus:
     """Prepared sentence pairs."""
 
     def __init__(self, directory: Path, source_pad: int, target_pad: int) -> None:
+        self.directory = directory
         self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
         self.lines: npt.NDArray[np.int64] = np.load(directory / "lines.npy")
         self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
@@ -148,6 +149,11 @@ class Corpus:
 
     def __len__(self) -> int:
         return len(self.lines)
+
+    def texts(self, indices: Iterable[int]) -> list[tuple[str, str]]:
+        """The raw pairs, of a corpus that was written with them."""
+        sources, targets = (read_lines(self.directory / f"{side}.txt") for side in ("source", "target"))
+        return [(sources[index], targets[index]) for index in indices]
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
         return make_batch(
@@ -236,8 +242,10 @@ def write_corpus(
     encode_sources: Encode,
     encode_targets: Encode,
     vocabulary_sizes: tuple[int, int],
+    with_text: bool = False,
 ) -> None:
-    """Encode numbered pairs once, into a directory that appears only when it is complete."""
+    """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
+    text beside the numbers."""
     unfinished = directory.with_name(f".{directory.name}.tmp")
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(parents=True)
@@ -254,6 +262,9 @@ def write_corpus(
                 targets.extend(encode_targets([target for _, _, target in chunk]))
                 lines += [number for number, _, _ in chunk]
                 characters += [len(target) + 1 for _, _, target in chunk]
+                for side in (1, 2) if with_text else ():
+                    with open(unfinished / f"{('source', 'target')[side - 1]}.txt", "a", encoding="utf-8") as stream:
+                        stream.writelines(f"{pair[side]}\n" for pair in chunk)
         np.save(unfinished / "lines.npy", np.array(lines, dtype=np.int64))
         np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
         shutil.rmtree(directory, ignore_errors=True)

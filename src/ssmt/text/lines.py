@@ -6,7 +6,9 @@ This is the only door through which text enters the program, so the NFC normalis
 from __future__ import annotations
 
 import os
+import queue
 import sys
+import threading
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -68,6 +70,41 @@ def stream_lines(path: str | Path) -> Iterator[str]:
     """Lines of a file, or of standard input for `-`, one at a time."""
     with open_for_reading(path) as stream:
         yield from decode_lines(stream, name_of(path))
+
+
+def stream_blocks(path: str | Path, most: int) -> Iterator[list[str]]:
+    """Lines in blocks of at most `most`, without waiting to fill one: whoever writes a line and waits for the answer
+    gets it, and whoever writes a million gets them in large blocks."""
+    waiting: queue.Queue[str | BaseException | None] = queue.Queue(maxsize=2 * most)
+
+    def read() -> None:
+        try:
+            for line in stream_lines(path):
+                waiting.put(line)
+            waiting.put(None)
+        except BaseException as error:  # handed over to whoever reads the blocks
+            waiting.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    ended = False
+    while not ended:
+        block: list[str] = []
+        item = waiting.get()
+        while True:
+            if isinstance(item, str):
+                block.append(item)
+            else:
+                ended = True
+            if ended or len(block) == most:
+                break
+            try:
+                item = waiting.get_nowait()
+            except queue.Empty:
+                break
+        if block:
+            yield block
+        if isinstance(item, BaseException):
+            raise item
 
 
 def read_lines(path: str | Path) -> list[str]:

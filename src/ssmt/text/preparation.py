@@ -60,7 +60,7 @@ def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter:
     encode = (subwords.encode, partial(encode_targets, alphabet))
     sizes = (len(subwords), len(alphabet))
     write_corpus(directory / "train", train, *encode, sizes)
-    write_corpus(directory / "valid", valid, *encode, sizes)
+    write_corpus(directory / "valid", valid, *encode, sizes, with_text=True)
 
     text = Corpus(directory / "train", subwords.pad, alphabet.pad).target
     lexicon = most_frequent_ngrams(text.chunks, alphabet, config.lexicon_size, config.longest_segment)

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import sacrebleu
 import torch
 from torch import Tensor
 
@@ -24,6 +25,8 @@ from ssmt.errors import UserError
 from ssmt.model.directory import save_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Bar, Reporter, duration
+from ssmt.search.beam import SearchOptions
+from ssmt.search.decode import translate_texts
 from ssmt.text.corpus import Batch, Corpus
 from ssmt.training.checkpoint import Checkpoints
 from ssmt.training.log import RunLog
@@ -40,7 +43,7 @@ class State:
     epoch: int = 0  # the epoch under way, from 0
     batch: int = 0  # the next batch of that epoch
     seconds: float = 0.0
-    best: float = math.inf  # bits per character of the best validation
+    best: float = math.inf  # of all validations, by `stop_on`: bits per character, or minus chrF
     validations_since_best: int = 0
     validated_at: int = 0  # the update of the last validation
 
@@ -149,7 +152,8 @@ class Trainer:
             self._try_average(average)
         minutes = duration(self.state.seconds)
         self.reporter.say(f"Done: {self.reached_limit()}. {self.state.update:,} updates in {minutes}")
-        self.reporter.say(f"Best validation: {self.state.best:.4f} bits per character. Model: {self.directory}")
+        best: dict[str, float] = {self.settings.stop_on: abs(self.state.best)}
+        self.reporter.say(f"Best validation: {_in_words(best)}. Model: {self.directory}")
 
     def reached_limit(self) -> str | None:
         """Which limit the run has reached, if any."""
@@ -167,11 +171,12 @@ class Trainer:
     # Validation
 
     def _validate(self) -> None:
-        bits = self.bits_per_character()
+        measured = self.measure()
         self.state.validated_at = self.state.update
-        improved = bits < self.state.best
+        cost = self._cost(measured)
+        improved = cost < self.state.best
         if improved:
-            self.state.best, self.state.validations_since_best = bits, 0
+            self.state.best, self.state.validations_since_best = cost, 0
             save_weights(self.directory, self.model.state_dict())
         else:
             self.state.validations_since_best += 1
@@ -181,15 +186,25 @@ class Trainer:
         self.log.write(
             self.state.update,
             epoch=self.state.epoch,
-            valid_bits_per_character=bits,
+            **{f"valid_{name}": value for name, value in measured.items()},
             improved=improved,
             minutes=round(self.state.seconds / 60, 3),
         )
         self.reporter.say(
             f"epoch {self.state.epoch}, update {self.state.update:,}, {duration(self.state.seconds)}: "
-            f"{bits:.4f} bits per character on validation{' (best)' if improved else ''}"
+            f"{_in_words(measured)} on validation{' (best)' if improved else ''}"
         )
         self._save()
+
+    def measure(self) -> dict[str, float]:
+        """Bits per character, and chrF where it is asked for, of the validation text."""
+        measured = {"bits_per_character": self.bits_per_character()}
+        if self.settings.chrf_sentences:
+            measured["chrf"] = self.chrf()
+        return measured
+
+    def _cost(self, measured: dict[str, float]) -> float:
+        return measured["bits_per_character"] if self.settings.stop_on == "bits_per_character" else -measured["chrf"]
 
     @torch.no_grad()
     def bits_per_character(self) -> float:
@@ -203,13 +218,27 @@ class Trainer:
             characters += batch.characters
         return nats / characters / math.log(2)
 
+    def chrf(self) -> float:
+        """Of a sample of the validation set, spread evenly over it, translated greedily."""
+        self.model.eval()
+        count = min(self.settings.chrf_sentences, len(self.valid_corpus))
+        pairs = self.valid_corpus.texts(index * len(self.valid_corpus) // count for index in range(count))
+        sources, references = map(list, zip(*pairs, strict=True))
+        ratio = self.config.text.length_ratio
+        assert ratio is not None, "measured when the run began"
+        found = translate_texts(self.model, sources, "marginal", SearchOptions(beam=1), ratio)
+        decode = self.model.vocabulary.alphabet.decode
+        hypotheses = [decode(few[0].symbols) for few in found]
+        return float(sacrebleu.corpus_chrf(hypotheses, [references]).score)
+
     def _try_average(self, average: dict[str, Tensor]) -> None:
         """Validate the average of the last models and keep it where it is better."""
         self.model.load_state_dict(average)
-        bits = self.bits_per_character()
-        self.log.write(self.state.update, average_bits_per_character=bits, averaged=self.settings.average_last)
-        better = bits < self.state.best
-        self.reporter.say(f"Average of the last models: {bits:.4f} bits per character{' (kept)' if better else ''}")
+        measured = self.measure()
+        numbers = {f"average_{name}": value for name, value in measured.items()}
+        self.log.write(self.state.update, **numbers, averaged=self.settings.average_last)
+        better = self._cost(measured) < self.state.best
+        self.reporter.say(f"Average of the last models: {_in_words(measured)}{' (kept)' if better else ''}")
         if better:
             save_weights(self.directory, average)
 
@@ -314,6 +343,11 @@ class _Meter:
             "characters_per_second": round(self.characters / max(time.monotonic() - self.begun, 1e-9), 1),
             "learning_rate": self.rate,
         }
+
+
+def _in_words(measured: dict[str, float]) -> str:
+    words = {"bits_per_character": "{:.4f} bits per character", "chrf": "chrF {:.2f}"}
+    return ", ".join(words[name].format(value) for name, value in measured.items())
 
 
 def _groups(batches: list[Any], first: int, size: int) -> Iterator[list[Any]]:
