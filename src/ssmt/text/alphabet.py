@@ -62,7 +62,7 @@ class Alphabet:
 
     def encode(self, text: str) -> Ids:
         """One id a character, without `</s>`; characters outside the alphabet become `<unk>`."""
-        code_points = np.frombuffer(text.encode("utf-32-le"), dtype=np.uint32)
+        code_points = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
         table = self._id_of_code_point
         return table[np.minimum(code_points, len(table) - 1)]
 
@@ -84,10 +84,15 @@ class Alphabet:
     @classmethod
     def load(cls, path: Path) -> Alphabet:
         try:
-            symbols = json.loads("\n".join(read_lines(path)))
-            return cls(symbols)
-        except (json.JSONDecodeError, AssertionError, TypeError):
-            raise UserError(f"{path}: is not an alphabet (a JSON list of symbols with {', '.join(SPECIALS)})") from None
+            symbols = json.loads("\n".join(read_lines(path, normalised=False)))
+        except json.JSONDecodeError:
+            symbols = None
+        is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
+        if not is_list or not {*SPECIALS} <= {*symbols} or len({*symbols}) != len(symbols):
+            raise UserError(
+                f"{path}: is not an alphabet (a JSON list of distinct symbols, {', '.join(SPECIALS)} among them)"
+            )
+        return cls(symbols)
 
 
 def describe_characters(characters: Sequence[str], most: int = 5) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
@@ -19,9 +20,10 @@ from torch import Tensor
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, read_lines, require_equal_lengths, stream_lines
+from ssmt.text.lines import STANDARD_STREAM, name_of, read_lines, reason, require_equal_lengths, stream_lines
 
 CHUNK_LINES = 10_000
+CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
 Encode = Callable[[Sequence[str]], Sequence[npt.ArrayLike]]
 
 
@@ -61,8 +63,8 @@ def make_batch(
 def padded(sequences: Sequence[npt.ArrayLike], padding: int) -> Tensor:
     arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
     result = np.full((len(arrays), max(map(len, arrays))), padding, dtype=np.int64)
-    for row, array in zip(result, arrays, strict=True):
-        row[: len(array)] = array
+    for row, values in zip(result, arrays, strict=True):
+        row[: len(values)] = values
     return torch.from_numpy(result)
 
 
@@ -118,7 +120,7 @@ class SentenceWriter:
     def __init__(self, directory: Path, name: str, vocabulary: int) -> None:
         self.directory, self.name = directory, name
         self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
-        self.lengths = [0]
+        self.lengths = array("q", [0])  # a list would take five times the memory
 
     def __enter__(self) -> SentenceWriter:
         self.stream = open(self.directory / f"{self.name}.ids", "wb")
@@ -141,9 +143,12 @@ class Corpus:
 
     def __init__(self, directory: Path, source_pad: int, target_pad: int) -> None:
         self.directory = directory
-        self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
-        self.lines: npt.NDArray[np.int64] = np.load(directory / "lines.npy")
-        self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
+        try:
+            self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
+            self.lines: npt.NDArray[np.int64] = np.load(directory / CORPUS_LINES)
+            self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
+        except (ValueError, KeyError, EOFError) as error:
+            raise UserError(f"{directory}: the prepared data is damaged ({error}); begin a new run") from None
         self.source_pad, self.target_pad = source_pad, target_pad
         assert len(self.source) == len(self.target) == len(self.lines) == len(self.characters)
 
@@ -197,6 +202,10 @@ class PairReader:
 
     def __init__(self, source: str | Path, target: str | Path, limits: TextConfig) -> None:
         self.source, self.target, self.limits = source, target, limits
+        for path in (source, target):
+            is_stream = Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
+            if str(path) == STANDARD_STREAM or is_stream:
+                raise UserError(f"{name_of(path)}: is read several times, so it must be a file. Save it to one first")
         self.skipped = 0  # bad lines left out in the last reading
 
     def __iter__(self) -> Iterator[tuple[int, str, str]]:
@@ -247,11 +256,12 @@ def write_corpus(
     """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
     text beside the numbers."""
     unfinished = directory.with_name(f".{directory.name}.tmp")
+    if directory.exists() and not (directory / CORPUS_LINES).exists():
+        raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
     shutil.rmtree(unfinished, ignore_errors=True)
-    unfinished.mkdir(parents=True)
-    lines: list[int] = []
-    characters: list[int] = []
+    lines, characters = array("q"), array("q")
     try:
+        unfinished.mkdir(parents=True)
         with (
             SentenceWriter(unfinished, "source", vocabulary_sizes[0]) as sources,
             SentenceWriter(unfinished, "target", vocabulary_sizes[1]) as targets,
@@ -260,16 +270,16 @@ def write_corpus(
             while chunk := list(islice(remaining, CHUNK_LINES)):
                 sources.extend(encode_sources([source for _, source, _ in chunk]))
                 targets.extend(encode_targets([target for _, _, target in chunk]))
-                lines += [number for number, _, _ in chunk]
-                characters += [len(target) + 1 for _, _, target in chunk]
+                lines.extend(number for number, _, _ in chunk)
+                characters.extend(len(target) + 1 for _, _, target in chunk)
                 for side in (1, 2) if with_text else ():
                     with open(unfinished / f"{('source', 'target')[side - 1]}.txt", "a", encoding="utf-8") as stream:
                         stream.writelines(f"{pair[side]}\n" for pair in chunk)
-        np.save(unfinished / "lines.npy", np.array(lines, dtype=np.int64))
+        np.save(unfinished / CORPUS_LINES, np.array(lines, dtype=np.int64))
         np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
         shutil.rmtree(directory, ignore_errors=True)
         unfinished.rename(directory)
     except OSError as error:
-        raise UserError(f"{directory}: cannot be written ({error.strerror})") from error
+        raise UserError(f"{directory}: cannot be written ({reason(error)}); make room or move it") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

@@ -5,6 +5,7 @@ This is the only door through which text enters the program, so the NFC normalis
 
 from __future__ import annotations
 
+import io
 import os
 import queue
 import sys
@@ -14,6 +15,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, TextIO
+
+from safetensors import SafetensorError
 
 from ssmt.errors import UserError
 
@@ -29,7 +32,7 @@ def name_of(path: str | Path) -> str:
     return "standard input" if str(path) == STANDARD_STREAM else str(path)
 
 
-def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
+def decode_lines(stream: Iterable[bytes], name: str, normalised: bool = True) -> Iterator[str]:
     """Lines of a UTF-8 stream as they come, NFC-normalised, without line ends.
 
     Only a line feed ends a line (a carriage return before it is dropped): `str.splitlines` would also cut at form
@@ -40,12 +43,13 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
         try:
-            yield normalise(raw.decode("utf-8"))
+            line = raw.decode("utf-8")
         except UnicodeDecodeError as error:
             raise UserError(
                 f"{name}, line {number}: not UTF-8 (byte {error.start + 1} of the line is 0x{raw[error.start]:02x}). "
                 f"Convert the file first, for example: iconv -f LATIN1 -t UTF-8 FILE > NEW"
             ) from None
+        yield normalise(line) if normalised else line
 
 
 @contextmanager
@@ -66,10 +70,10 @@ def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
         yield stream
 
 
-def stream_lines(path: str | Path) -> Iterator[str]:
-    """Lines of a file, or of standard input for `-`, one at a time."""
+def stream_lines(path: str | Path, normalised: bool = True) -> Iterator[str]:
+    """Lines of a file, or of standard input for `-`, one at a time; a model's own files are read as they are."""
     with open_for_reading(path) as stream:
-        yield from decode_lines(stream, name_of(path))
+        yield from decode_lines(stream, name_of(path), normalised)
 
 
 def stream_blocks(path: str | Path, most: int) -> Iterator[list[str]]:
@@ -107,8 +111,8 @@ def stream_blocks(path: str | Path, most: int) -> Iterator[list[str]]:
             raise item
 
 
-def read_lines(path: str | Path) -> list[str]:
-    return list(stream_lines(path))
+def read_lines(path: str | Path, normalised: bool = True) -> list[str]:
+    return list(stream_lines(path, normalised))
 
 
 def read_parallel(first: str | Path, second: str | Path) -> tuple[list[str], list[str]]:
@@ -132,14 +136,15 @@ def require_equal_lengths(first: str | Path, length: int, second: str | Path, ot
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """A path to write to that replaces `path` at once when all is written, and leaves no trace when it is not."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    real = Path(os.path.realpath(path))  # what a symbolic link points to is replaced, not the link
+    temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     try:
         yield temporary
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror}); what was there before is untouched") from error
+        os.replace(temporary, real)
+    except (OSError, SafetensorError) as error:  # the latter is how safetensors reports a full disk
+        raise UserError(f"{path}: cannot be written ({reason(error)}); what was there before is untouched") from error
     finally:
         temporary.unlink(missing_ok=True)
 
@@ -150,14 +155,41 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
 
     What exists and is not a plain file (a named pipe, a terminal, /dev/stdout) is written to as it is.
     """
-    if str(path) == STANDARD_STREAM:
-        yield sys.stdout
-        sys.stdout.flush()
-        return
     target = Path(path)
-    if target.exists() and not target.is_file() and not target.is_dir():
-        with open(target, "w", encoding="utf-8", newline="\n") as stream:
+    if str(path) == STANDARD_STREAM:
+        with _naming_failures("standard output"):
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # like files, whatever the terminal's locale
+            try:
+                yield sys.stdout
+                sys.stdout.flush()
+            except BrokenPipeError:
+                raise
+            except OSError:
+                # What is still buffered would fail once more when the interpreter ends, with a status of its own.
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+                raise
+    elif target.is_dir():
+        raise UserError(f"{path}: is a directory; name a file in it")
+    elif target.exists() and not target.is_file():
+        with _naming_failures(str(path)), open(target, "w", encoding="utf-8", newline="\n") as stream:
             yield stream
-        return
-    with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
-        yield stream
+    else:
+        with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+            yield stream
+
+
+@contextmanager
+def _naming_failures(name: str) -> Iterator[None]:
+    """Errors of the system become errors of the user that name the file; a reader who went away is neither's."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise UserError(f"{name}: cannot be written ({reason(error)})") from error
+
+
+def reason(error: Exception) -> str:
+    """Why the system refused, without its number and file name."""
+    return getattr(error, "strerror", None) or str(error)

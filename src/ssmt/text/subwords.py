@@ -12,7 +12,7 @@ from typing import Literal
 import sentencepiece
 
 from ssmt.errors import UserError
-from ssmt.text.lines import replacing
+from ssmt.text.lines import open_for_reading, replacing
 
 Algorithm = Literal["bpe", "unigram"]
 MOST_TRAINING_LINES = 2_000_000  # sentencepiece samples from more; keeps its memory bounded
@@ -58,12 +58,14 @@ class Subwords:
 
     @classmethod
     def load(cls, path: Path) -> Subwords:
+        with open_for_reading(path) as stream:
+            serialised = stream.read()
         try:
-            return cls(path.read_bytes())
-        except FileNotFoundError:
-            raise UserError(f"{path}: there is no such file") from None
+            if serialised:  # sentencepiece takes nothing for "no model yet" and fails only when it is used
+                return cls(serialised)
         except RuntimeError:
-            raise UserError(f"{path}: is not a sentencepiece model") from None
+            pass
+        raise UserError(f"{path}: is not a sentencepiece model")
 
 
 def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm) -> bytes:

@@ -1,0 +1,97 @@
+"""fairseq's dictionaries, and the source side that a model of the original implementation brings along: such a
+dictionary of subwords, and the codes by which subword-nmt splits words into them."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ssmt.errors import UserError
+from ssmt.text.lines import read_verbatim, replacing
+
+SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them
+OVERWRITE = "#fairseq:overwrite"
+
+
+def read_dictionary(path: Path) -> dict[str, int]:
+    """The symbols of a dictionary's file in their order, with their counts. One a line: symbol, blank, count."""
+    counts: dict[str, int] = {}
+    for number, line in enumerate(read_verbatim(path), start=1):
+        symbol, blank, count = line.rpartition(" ")
+        if not (blank and symbol and count.isdecimal()):
+            hint = " (the flag #fairseq:overwrite is not supported)" if count == OVERWRITE else ""
+            raise UserError(f"{path}, line {number}: expected a symbol, a blank and its count{hint}")
+        if symbol in counts or symbol in SPECIALS:
+            raise UserError(f"{path}, line {number}: {symbol!r} stands in the dictionary twice")
+        counts[symbol] = int(count)
+    return counts
+
+
+class DictionarySubwords:
+    """Source subwords by a dictionary. Ids: 0 `<s>`, 1 `<pad>`, 2 `</s>`, 3 `<unk>`, then the file's symbols."""
+
+    pad, eos, unk = 1, 2, 3
+    file = "source.json"  # in a model directory
+
+    def __init__(self, symbols: Sequence[str], codes: Sequence[str] | None) -> None:
+        """`codes`: the lines of a file of codes; without them only text that is already split can be read."""
+        self.symbols, self.codes = (*SPECIALS, *symbols), codes
+        self.id_of_symbol = {symbol: id for id, symbol in enumerate(self.symbols)}
+
+    @classmethod
+    def read(cls, dictionary: Path, codes: Path | None) -> DictionarySubwords:
+        return cls(list(read_dictionary(dictionary)), None if codes is None else read_codes(codes))
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def encode(self, lines: Sequence[str]) -> list[list[int]]:
+        """Ids of each line, `</s>` at the end."""
+        return self.encode_split([self._bpe.process_line(line) for line in lines])
+
+    def encode_split(self, lines: Sequence[str]) -> list[list[int]]:
+        """The same for lines that are already split: blanks stand between subwords."""
+        return [[*(self.id_of_symbol.get(symbol, self.unk) for symbol in line.split()), self.eos] for line in lines]
+
+    @cached_property
+    def _bpe(self) -> Any:
+        if self.codes is None:
+            raise UserError(
+                "This model was imported without BPE codes and cannot split raw source text: give it text that is "
+                "already split with --pretokenised, or import it again with --source-codes"
+            )
+        try:
+            from subword_nmt.apply_bpe import BPE
+        except ImportError:
+            raise UserError(
+                "Raw source text needs subword-nmt for this imported model: pip install 'ssmt[fairseq]'"
+            ) from None
+        return BPE(io.StringIO("\n".join(self.codes)))
+
+    def save(self, path: Path) -> None:
+        content = {"symbols": self.symbols[len(SPECIALS) :], "codes": self.codes}
+        with replacing(path) as temporary:
+            temporary.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> DictionarySubwords:
+        try:
+            content = json.loads("\n".join(read_verbatim(path)))
+            return cls(content["symbols"], content["codes"])
+        except (json.JSONDecodeError, KeyError, TypeError):
+            raise UserError(f"{path}: is not a source dictionary (JSON with symbols and codes)") from None
+
+
+def read_codes(path: Path) -> list[str]:
+    """The lines of subword-nmt's codes: each a pair to merge. Checked here, because that library exits at a bad one."""
+    lines = read_verbatim(path)
+    while lines and not lines[-1]:
+        lines.pop()
+    for number, line in enumerate(lines, start=1):
+        if not (number == 1 and line.startswith("#version:")) and len(line.strip("\r\n ").split(" ")) != 2:
+            raise UserError(f"{path}, line {number}: is no BPE code of subword-nmt (two subwords to merge)")
+    return lines
