@@ -121,14 +121,17 @@ def beam_search(scorer: Scorer, sentences: int, options: SearchOptions) -> list[
     finished = Finished(sentences, options.kept)
     active = list(range(sentences))  # the sentences still searched, by row block
     history: Tensor | None = None  # (B, K, T) symbols so far
+    alive: Tensor | None = None  # (B, K) rows that hold a hypothesis; others fill up a beam with too few
     step = 0
     while active:
         B = len(active)
         scores = scorer.extensions()  # (N, W)
         W = scores.shape[-1]
         scores = scores.view(B, K, W)
-        if step == 0:
+        if alive is None:
             scores[:, 1:] = NEG_INF  # all rows are the same empty prefix
+        else:
+            scores = scores.masked_fill(~alive.unsqueeze(-1), NEG_INF)
         top, place = scores.view(B, -1).topk(min(2 * K, K * W), dim=1)  # (B, 2K)
         origin, symbol = place // W, place % W
         ends = symbol == eos
@@ -149,9 +152,10 @@ def beam_search(scorer: Scorer, sentences: int, options: SearchOptions) -> list[
         if not staying:
             break
         rows = torch.arange(B, device=top.device).unsqueeze(1) * K + origin  # (B, K) in the old rows
+        alive = top > IMPOSSIBLE
         if len(staying) < B:
             kept = torch.tensor(staying, device=top.device)
-            rows, symbol = rows[kept], symbol[kept]
+            rows, symbol, alive = rows[kept], symbol[kept], alive[kept]
             scorer.select_sentences(kept)
             active = [active[row] for row in staying]
         read = symbol.unsqueeze(-1)

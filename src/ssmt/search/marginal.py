@@ -68,6 +68,8 @@ class MarginalScorer:
         N, L, old_N = len(rows), self.L, len(self.log_a)
         self.length += 1
         log_a = self.log_a.index_select(0, rows)
+        in_word = self.is_word[symbols].unsqueeze(1)  # a character that is no letter goes on with no segment
+        log_a[:, 1:] = log_a[:, 1:].where(in_word, NEG_INF)
         ages = torch.arange(L, device=rows.device).unsqueeze(1)
         open = self.open.select((ages * old_N + rows).view(-1))  # (A*N)
         read = self.search.read(open, symbols.repeat(L))
@@ -81,8 +83,7 @@ class MarginalScorer:
         # Everything is one character older; the oldest, now of length L, can only have ended.
         still = torch.arange(N * (L - 1), device=rows.device)
         self.open = OpenSegments.cat(begun, read.select(still))
-        in_word = self.is_word[symbols].unsqueeze(1)  # a character that is no letter ends whatever was open
-        older = torch.where(in_word, log_a[:, : L - 1], NEG_INF)
+        older = log_a[:, : L - 1].where(in_word, NEG_INF)
         self.log_a = torch.cat([new_a.unsqueeze(1), older], dim=1)
 
     def select_sentences(self, sentences: Tensor) -> None:

@@ -1,0 +1,124 @@
+"""Marginal decoding: exact prefix masses, exact scores, the true best string, whatever the batch."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from ssmt.model.ssmt import SSMT
+from ssmt.search.beam import Limits
+from ssmt.search.marginal import MarginalScorer
+from tests.literal import LiteralModel
+from tests.models import SOURCES, random_model, translator
+
+VARIANTS = [
+    pytest.param({}, id="default"),
+    pytest.param({"proper": False}, id="improper"),
+    pytest.param({"lexicon": False}, id="characters only"),
+    pytest.param({"characters": False}, id="lexicon only"),
+    pytest.param({"longest": 1, "entries": ()}, id="L=1"),
+    pytest.param({"longest": 5, "entries": ("abab", "bb", "aaaaa")}, id="L=5"),
+]
+
+
+def no_limits(sentences: int) -> Limits:
+    none = torch.zeros(sentences, dtype=torch.int64)
+    return Limits(none + 1000, 0, torch.zeros(sentences, 0, dtype=torch.int64), none)
+
+
+@torch.inference_mode()
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_masses_are_the_probabilities_of_prefixes(variant: dict[str, Any]) -> None:
+    model = random_model(**variant)
+    source = SOURCES[0]
+    literal = LiteralModel(model, source)
+    memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
+    alphabet = model.vocabulary.alphabet
+    scorer = MarginalScorer(model, memory, 1, no_limits(1))
+    prefix: tuple[int, ...] = ()
+    for character in [*alphabet.encode("abba ab aaabab b").tolist(), None]:
+        masses = scorer.extensions()[0]
+        for id in literal.generable():
+            extended = (*prefix, id)
+            expected = literal.alpha(extended)[-1] if id == alphabet.eos else literal.prefix_mass(extended)
+            assert masses[id].item() == pytest.approx(math.log(expected), abs=1e-4)
+        if character is not None:
+            scorer.advance(torch.tensor([0]), torch.tensor([character]))
+            prefix = (*prefix, character)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_score_is_the_score_of_the_output(variant: dict[str, Any], beam: int) -> None:
+    model = translator(random_model(**variant))
+    texts, segments, scores = model.translate(SOURCES, beam=beam)
+    assert all("".join(few) == text for few, text in zip(segments, texts, strict=True))
+    assert scores == pytest.approx(model.score(SOURCES, texts), abs=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_large_beam_finds_the_best_string(seed: int) -> None:
+    """Against the enumeration of all strings of at most six characters over three letters."""
+    model = translator(random_model(letters="abc", seed=seed, entries=("ab", "cab", "bc")))
+    strings = ["".join(letters) for n in range(7) for letters in itertools.product("abc", repeat=n)]
+    source = SOURCES[seed]
+    scores = model.score([source] * len(strings), strings)
+    ranked = sorted(zip(scores, strings, strict=True), reverse=True)
+    found = model.n_best_translations([source], n=5, beam=729, max_length=6)[0]
+    assert [one.text for one in found] == [text for _, text in ranked[:5]]
+    assert [one.score for one in found] == pytest.approx([score for score, _ in ranked[:5]], abs=1e-4)
+
+
+def test_n_best_are_distinct_and_sorted() -> None:
+    found = translator(random_model()).n_best_translations(SOURCES, n=4, beam=4)
+    for few in found:
+        assert len({one.text for one in few}) == len(few) == 4
+        assert [one.score for one in few] == sorted((one.score for one in few), reverse=True)
+
+
+def test_segments_are_the_best_path_of_the_string() -> None:
+    model = translator(random_model())
+    texts, segments, _ = model.translate(SOURCES)
+    assert segments == model.segment(SOURCES, texts)
+
+
+def silence_unknown(network: SSMT, bias: float = -50.0) -> None:
+    unk = network.vocabulary.alphabet.unk
+    with torch.no_grad():
+        network.segments.characters.output.bias[unk] = bias
+        network.segments.entries.bias[network.segments.lexicon.entries.index((unk,))] = bias
+
+
+def test_unknown_characters_are_never_generated() -> None:
+    network = random_model()
+    silence_unknown(network, bias=50.0)  # on the contrary: by far the most probable symbol
+    for search in ("marginal", "dynamic", "mixture", "sample"):
+        texts = translator(network).translate(SOURCES, search=search, max_length=8).texts
+        assert all(set(text) <= set("ab ") for text in texts)
+
+
+@torch.inference_mode()
+def test_samples_follow_the_distribution_over_strings() -> None:
+    network = random_model(letters="ab", entries=("ab",), sharpness=1.5)
+    silence_unknown(network)  # it is never generated, so its share would go to the others
+    model = translator(network)
+    source, n = SOURCES[1], 4000
+    found = model.n_best_translations([source], n=n, search="sample", max_length=60)[0]
+    for text in ("", "a", "b", "ab"):
+        p = math.exp(model.score([source], [text])[0])
+        share = sum(one.text == text for one in found) / n
+        assert share == pytest.approx(p, abs=4 * math.sqrt(p * (1 - p) / n) + 1e-3)
+    few = [one for one in found if len(one.text) < 60][:50]
+    assert [one.score for one in few] == pytest.approx(
+        model.score([source] * len(few), [o.text for o in few]), abs=1e-4
+    )
+
+
+def test_low_temperature_samples_are_greedy() -> None:
+    model = translator(random_model())
+    greedy = model.translate(SOURCES, beam=1, max_length=15).texts
+    assert model.translate(SOURCES, search="sample", temperature=0.001, max_length=15).texts == greedy

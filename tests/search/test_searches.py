@@ -1,0 +1,90 @@
+"""What holds for every search: batches, limits, prefixes, long lines."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from ssmt.errors import UserError
+from ssmt.translator import Translator
+from tests.models import SOURCES, random_model, translator
+
+SEARCHES = ["marginal", "dynamic", "mixture", "sample"]
+
+
+@pytest.fixture(scope="module")
+def model() -> Translator:
+    return translator(random_model(seed=5))
+
+
+def many_sources(count: int) -> list[str]:
+    rng = random.Random(2)
+    words = sorted({word for source in SOURCES for word in source.split()})
+    return [" ".join(rng.choices(words, k=rng.randint(1, 9))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_the_output_does_not_depend_on_the_batch(model: Translator, search: Any) -> None:
+    texts = many_sources(200)
+    options: dict[str, Any] = {"search": search, "beam": 3, "n_best": 2, "max_length": 12}
+    expected = model.translate(texts, **options, batch_characters=4000)
+    alone = model.translate(texts, **options, batch_characters=1)
+    assert alone.texts == expected.texts
+    assert alone.segments == expected.segments
+    for few, others in zip(alone.scores, expected.scores, strict=True):
+        assert few == pytest.approx(others, abs=1e-4)
+    order = list(range(len(texts)))
+    random.Random(3).shuffle(order)
+    shuffled = model.translate([texts[i] for i in order], **options, batch_characters=300)
+    assert shuffled.texts == [expected.texts[i] for i in order]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_lengths_and_prefixes_are_kept(model: Translator, search: Any) -> None:
+    options: dict[str, Any] = {"search": search, "beam": 3}
+    assert all(len(text) <= 7 for text in model.translate(SOURCES, **options, max_length=7).texts)
+    assert all(len(text) >= 5 for text in model.translate(SOURCES, **options, max_length=9, min_length=5).texts)
+    prefixes = ["ab a", "", "b", "ba ba", "", "aaab", " "]
+    texts, segments, _ = model.translate(SOURCES, **options, max_length=12, prefixes=prefixes)
+    assert all(text.startswith(prefix) for text, prefix in zip(texts, prefixes, strict=True))
+    assert all("".join(few) == text for text, few in zip(texts, segments, strict=True))
+
+
+def test_a_forced_prefix_that_the_beam_would_not_take_gives_the_same_score(model: Translator) -> None:
+    texts, _, scores = model.translate(SOURCES, prefixes=["bbb bbb"] * len(SOURCES), max_length=12)
+    assert scores == pytest.approx(model.score(SOURCES, texts), abs=1e-4)
+
+
+def test_empty_lines_give_empty_translations(model: Translator) -> None:
+    texts, segments, _ = model.translate(["", SOURCES[0], "  "])
+    assert texts[0] == texts[2] == ""
+    assert segments[0] == segments[2] == []
+    assert texts[1] == model.translate([SOURCES[0]]).texts[0]
+    assert model.translate([]).texts == []
+
+
+def test_runaway_output_ends(model: Translator) -> None:
+    assert all(
+        len(text) <= len(source) + 20 for text, source in zip(model.translate(SOURCES).texts, SOURCES, strict=True)
+    )
+
+
+def test_long_sources_are_translated_in_parts_at_sentence_ends() -> None:
+    model = translator(random_model(seed=5), longest_source=25)
+    source = "The cat sees a dog. Cats run! A dog runs."
+    parts = ["The cat sees a dog.", "Cats run! A dog runs."]
+    texts, segments, scores = model.translate([source], min_length=2)
+    expected = model.translate(parts, min_length=2)
+    assert texts == [" ".join(expected.texts)]
+    assert segments == [[*expected.segments[0], " ", *expected.segments[1]]]
+    assert scores == pytest.approx([sum(expected.scores)])
+    with pytest.raises(UserError, match="source 2: has a sentence of 44 characters"):
+        model.translate(["A dog.", "the cat sees the dog and the dog sees a cat."])
+
+
+def test_a_longer_penalty_never_shortens(model: Translator) -> None:
+    short = model.translate(SOURCES, beam=8).texts
+    long = model.translate(SOURCES, beam=8, length_penalty=2.0).texts
+    assert sum(map(len, long)) > sum(map(len, short))
