@@ -166,7 +166,8 @@ class Lexicon(nn.Module):
     def load(cls, path: Path, alphabet: Alphabet) -> Lexicon:
         id_of_symbol = {symbol: id for id, symbol in enumerate(alphabet.symbols)}
         counts: dict[Gram, int] = {}
-        for number, line in enumerate(read_lines(path, normalised=False), start=1):
+        lines = read_lines(path, normalised=False)
+        for number, line in enumerate(lines, start=1):
             text, tab, count = line.rpartition("\t")
             symbols = [text] if text in id_of_symbol else list(text)
             unknown = [symbol for symbol in symbols if symbol not in id_of_symbol]
@@ -178,7 +179,7 @@ class Lexicon(nn.Module):
         if not counts:
             raise UserError(f"{path}: is empty; a lexicon has at least the alphabet's characters")
         lexicon = cls(alphabet, counts, counts)
-        if list(counts) != lexicon.entries:
+        if list(counts) != lexicon.entries or len(counts) != len(lines):
             raise UserError(f"{path}: entries must be in the order of the alphabet, without repetitions")
         return lexicon
 

@@ -1,0 +1,100 @@
+"""From raw files to a vocabulary and corpora."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ssmt.config import TextConfig
+from ssmt.errors import UserError
+from ssmt.progress import Reporter
+from ssmt.text.corpus import Corpus
+from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.vocabulary import Vocabulary
+
+
+class Listener(Reporter):
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def warn(self, message: str) -> None:
+        self.warnings.append(message)
+
+
+CONFIG = TextConfig(source_vocabulary=60, lexicon_size=80, longest_segment=4)
+
+
+def test_corpora_hold_the_texts_and_the_vocabulary_survives_its_files(
+    tmp_path: Path, toy_files: TrainingFiles, toy_pairs: list[tuple[str, str]]
+) -> None:
+    listener = Listener()
+    vocabulary, ratio = prepare(toy_files, CONFIG, tmp_path / "data", listener)
+    assert listener.warnings == []
+    assert (len(vocabulary.source), len(vocabulary.lexicon)) == (60, 80)
+    vocabulary.save(tmp_path)
+    loaded = Vocabulary.load(tmp_path)
+    assert loaded.alphabet == vocabulary.alphabet
+    assert loaded.lexicon.entries == vocabulary.lexicon.entries
+    for part, pairs in (
+        ("train", [pair for row, pair in enumerate(toy_pairs) if row % 6]),
+        ("valid", toy_pairs[::6]),
+    ):
+        corpus = Corpus(tmp_path / "data" / part, vocabulary.source_pad, vocabulary.target_pad)
+        sources, targets = zip(*pairs, strict=True)
+        assert [corpus.source[i].tolist() for i in range(len(corpus))] == loaded.source.encode(sources)
+        assert [loaded.alphabet.decode(corpus.target[i]) for i in range(len(corpus))] == list(targets)
+        assert all(corpus.target[i][-1] == loaded.alphabet.eos for i in range(len(corpus)))
+        assert corpus.characters.tolist() == [len(target) + 1 for target in targets]
+        assert corpus.lines.tolist() == list(range(1, len(pairs) + 1))
+    train = [pair for row, pair in enumerate(toy_pairs) if row % 6]
+    ratios = [len(target) / max(len(source), 20) for source, target in train]
+    assert ratio == pytest.approx(np.percentile(ratios, 99.5), abs=0.006)
+
+
+def test_skipped_lines_keep_their_numbers(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    lines = toy_files.source.read_text(encoding="utf-8").split("\n")
+    lines[2], lines[7] = "", "x" * 2000
+    changed = tmp_path / "source"
+    changed.write_text("\n".join(lines), encoding="utf-8")
+    listener = Listener()
+    config = CONFIG.model_copy(update={"skip_bad_lines": True})
+    prepare(replace(toy_files, source=changed), config, tmp_path / "data", listener)
+    assert listener.warnings == ["2 training pairs are empty or too long and were left out"]
+    corpus = Corpus(tmp_path / "data" / "train", 0, 0)
+    assert corpus.lines.tolist()[:8] == [1, 2, 4, 5, 6, 7, 9, 10]
+
+
+def test_unseen_characters_of_the_validation_text_are_named(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    lines = toy_files.valid_target.read_text(encoding="utf-8").split("\n")
+    lines[3] += "Ω?"
+    changed = tmp_path / "valid"
+    changed.write_text("\n".join(lines), encoding="utf-8")
+    listener = Listener()
+    prepare(replace(toy_files, valid_target=changed), CONFIG, tmp_path / "data", listener)
+    (warning,) = listener.warnings
+    assert f"{changed}, line 4: 2 characters of the validation text never occur" in warning
+    assert "'Ω' (U+03A9), '?' (U+003F)" in warning
+
+
+def test_sizes_that_do_not_fit_are_reported(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    listener = Listener()
+    config = TextConfig(source_vocabulary=5000, lexicon_size=10, longest_segment=4)
+    vocabulary, _ = prepare(toy_files, config, tmp_path / "data", listener)
+    subwords, lexicon = listener.warnings
+    assert f"too little text for 5,000 subwords: {len(vocabulary.source)} are used" in subwords
+    assert f"lexicon_size is 10, but this corpus gives {len(vocabulary.lexicon)} entries" in lexicon
+
+
+@pytest.mark.parametrize("which", ["source", "target", "valid_source", "valid_target"])
+def test_nothing_is_written_if_any_file_has_a_bad_line(tmp_path: Path, toy_files: TrainingFiles, which: str) -> None:
+    changed = tmp_path / "changed"
+    lines = getattr(toy_files, which).read_bytes().split(b"\n")
+    lines[4] = b"\xff\xfe"
+    changed.write_bytes(b"\n".join(lines))
+    with pytest.raises(UserError, match="changed, line 5: not UTF-8"):
+        prepare(replace(toy_files, **{which: changed}), CONFIG, tmp_path / "data", Reporter())
+    assert os.listdir(tmp_path) == ["changed"]
