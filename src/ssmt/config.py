@@ -12,16 +12,29 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ssmt.errors import UserError
 from ssmt.text.lines import read_lines
 
 Preset = Literal["tiny", "small", "base"]
+Layer = tuple[str, Mapping[str, Any]]  # where settings come from, and the settings
+NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
 class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _as_people_write(cls, value: Any, info: ValidationInfo) -> Any:
+        annotation = cls.model_fields[info.field_name or ""].annotation
+        kinds = (annotation, *get_args(annotation))
+        if isinstance(value, bool) and bool not in kinds:  # pydantic would take true for 1
+            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}")
+        if value in ("none", "None") and type(None) in kinds:  # as in the descriptions; YAML's own word is null
+            return None
+        return value
 
 
 class TextConfig(Section):
@@ -78,6 +91,7 @@ class TrainingConfig(Section):
     learning_rate: float = Field(5e-4, gt=0, description="highest learning rate, reached at the end of the warm-up")
     warmup_updates: int = Field(4000, ge=1, description="updates of linear warm-up; then inverse square root decay")
     weight_decay: float = Field(1e-4, ge=0, description="decoupled weight decay (AdamW)")
+    label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")
     clip_norm: float = Field(1.0, gt=0, description="largest norm of the gradient")
     precision: Literal["auto", "float32", "bf16"] = Field(
         "auto", description="bf16 autocast or float32 (auto: bf16 where a GPU has it); the lattice is always float32"
@@ -112,9 +126,12 @@ class Config(Section):
     def load(cls, path: Path) -> Config:
         """The config.json of a model directory."""
         try:
-            return _validated(json.loads("\n".join(read_lines(path))), str(path))
+            content = json.loads("\n".join(read_lines(path)))
         except json.JSONDecodeError as error:
             raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+        if not isinstance(content, Mapping):
+            raise UserError(f"{path}: is not a configuration (a JSON object of sections)")
+        return _validated([(str(path), content)])
 
 
 # `base` is the paper's model and the default of every field; the others say only what differs from it.
@@ -137,31 +154,20 @@ def compose(preset: str = "base", file: str | Path | None = None, settings: Sequ
     """A preset, changed by a YAML file, changed by `section.key=value` settings."""
     if preset not in PRESETS:
         raise UserError(f"There is no preset {preset!r}{_did_you_mean(preset, PRESETS)}; known: {', '.join(PRESETS)}")
-    config = _validated(PRESETS[preset], f"preset {preset}")
+    layers: list[Layer] = [(f"preset {preset}", PRESETS[preset])]
     if file is not None:
-        config = changed(config, _read_yaml(file), str(file))
-    return with_settings(config, settings)
+        layers.append((str(file), _read_yaml(file)))
+    return _validated([*layers, *map(_parse_setting, settings)])
 
 
 def with_settings(config: Config, settings: Sequence[str]) -> Config:
     """The config changed by `section.key=value` settings."""
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise UserError(f"--set {setting}: expected key=value, for example --set training.learning_rate=0.001")
-        try:
-            nested: Any = yaml.safe_load(value)
-        except yaml.YAMLError:
-            nested = value
-        for part in reversed(key.strip().split(".")):
-            nested = {part: nested}
-        config = changed(config, nested, f"--set {setting}")
-    return config
+    return _validated([("config", config.model_dump()), *map(_parse_setting, settings)])
 
 
 def changed(config: Config, changes: Mapping[str, Any], origin: str) -> Config:
     """The config with some keys changed; `origin` says in messages where the changes come from."""
-    return _validated(_merge(config.model_dump(), changes), origin)
+    return _validated([("config", config.model_dump()), (origin, changes)])
 
 
 def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
@@ -186,19 +192,33 @@ def commented_yaml(config: Config) -> str:
     return "\n".join(blocks)
 
 
-def _merge(old: Mapping[str, Any], new: Any) -> Any:
-    if not isinstance(new, Mapping):
-        return new
+def _parse_setting(setting: str) -> Layer:
+    key, equals, value = setting.partition("=")
+    if not equals:
+        raise UserError(f"--set {setting}: expected key=value, for example --set training.learning_rate=0.001")
+    try:
+        nested: Any = yaml.safe_load(value)
+    except NOT_YAML:
+        nested = value
+    for part in reversed(key.strip().split(".")):
+        nested = {part: nested}
+    return f"--set {setting}", nested
+
+
+def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
     merged = dict(old)
     for key, value in new.items():
-        merged[key] = _merge(old[key], value) if isinstance(old.get(key), Mapping) else value
+        if isinstance(old.get(key), Mapping) and value is None:
+            continue  # a section of which everything is commented out
+        both = isinstance(old.get(key), Mapping) and isinstance(value, Mapping)
+        merged[key] = _merge(old[key], value) if both else value
     return merged
 
 
 def _read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
         content = yaml.safe_load("\n".join(read_lines(path)))
-    except yaml.YAMLError as error:
+    except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
         raise UserError(f"{path}{where}: not YAML ({getattr(error, 'problem', error)})") from None
@@ -207,19 +227,36 @@ def _read_yaml(path: str | Path) -> Mapping[str, Any]:
     return content or {}
 
 
-def _validated(content: Any, origin: str) -> Config:
+def _validated(layers: Sequence[Layer]) -> Config:
+    """The layers one over the other. Only the whole is checked: two settings can be right only together."""
+    content: dict[str, Any] = Config().model_dump()
+    for _, layer in layers:
+        content = _merge(content, layer)
     try:
         return Config.model_validate(content)
     except ValidationError as error:
-        problems = "; ".join(_explain(problem) for problem in error.errors())
-        raise UserError(f"{origin}: {problems}") from None
+        problems = (f"{_origin(problem['loc'], layers)}: {_explain(problem)}" for problem in error.errors())
+        raise UserError("; ".join(problems)) from None
+
+
+def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:
+    """Which layer spoke last about a key."""
+
+    def says(content: Any, path: Sequence[Any]) -> bool:
+        if not path:
+            return True
+        return isinstance(content, Mapping) and path[0] in content and says(content[path[0]], path[1:])
+
+    return next((name for name, layer in reversed(layers) if says(layer, path)), layers[-1][0])
 
 
 def _explain(problem: Any) -> str:
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
     if problem["type"] != "extra_forbidden":
-        return f"{key}: {problem['msg']}" if key else str(problem["msg"])
+        return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+    if len(path) == 1 and (sections := difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.7)):
+        return f"there is no section {key!r}; did you mean {sections[0]!r}?"
     known = {
         f"{name}.{field}": field
         for name, section in Config.model_fields.items()

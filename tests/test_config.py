@@ -1,0 +1,270 @@
+"""The configuration: what is refused and how it is said, and that the printed YAML is the configuration."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ssmt.config import PRESETS, Config, Preset, Section, changed, commented_yaml, compose, differences, with_settings
+from ssmt.errors import UserError
+
+KEYS = [
+    f"{name}.{key}"
+    for name, field in Config.model_fields.items()
+    if isinstance(field.default, Section)
+    for key in type(field.default).model_fields
+]
+
+
+def value_of(config: Config, key: str) -> Any:
+    section, name = key.split(".")
+    return getattr(getattr(config, section), name)
+
+
+def written(tmp_path: Path, content: str) -> Path:
+    path = tmp_path / "settings.yaml"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+# Presets
+
+
+def test_base_is_the_papers_model() -> None:
+    config = compose("base")
+    assert config == Config()
+    network, text = config.network, config.text
+    assert (network.encoder_layers, network.decoder_layers, network.width) == (6, 6, 512)
+    assert (network.feedforward, network.heads) == (2048, 8)
+    assert (text.source_vocabulary, text.lexicon_size, text.longest_segment) == (5000, 5000, 5)
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+def test_presets_are_valid_and_differ(preset: str) -> None:
+    config = compose(preset)
+    others = [compose(other) for other in PRESETS if other != preset]
+    assert all(config != other for other in others)
+    assert config.network.width % config.network.heads == 0
+
+
+def test_an_unknown_preset_names_the_nearest_and_all() -> None:
+    with pytest.raises(UserError, match=r"no preset 'tinny'; did you mean 'tiny'\?; known: tiny, small, base"):
+        compose("tinny")
+
+
+# The printed YAML
+
+
+@pytest.mark.parametrize("preset", get_args(Preset))
+def test_printed_yaml_is_the_config_again(tmp_path: Path, preset: str) -> None:
+    config = compose(preset)
+    path = written(tmp_path, commented_yaml(config))
+    for other in PRESETS:
+        assert compose(other, path) == config
+
+
+@given(st.data())
+@settings(max_examples=50, deadline=None)
+def test_any_changed_config_is_printed_as_it_is(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    floats = st.floats(1e-9, 1e9)
+    changes = {
+        "text": {"length_ratio": data.draw(st.none() | floats), "skip_bad_lines": data.draw(st.booleans())},
+        "network": {"norm": data.draw(st.sampled_from(["pre", "post"])), "dropout": data.draw(st.floats(0, 0.99))},
+        "training": {"learning_rate": data.draw(floats), "max_epochs": data.draw(st.none() | st.integers(1, 10**12))},
+    }
+    config = changed(Config(), changes, "test")
+    path = tmp_path_factory.mktemp("yaml") / "settings.yaml"
+    path.write_text(commented_yaml(config), encoding="utf-8")
+    assert compose("tiny", path) == config
+
+
+def test_every_key_is_printed_with_its_comment() -> None:
+    printed = commented_yaml(Config())
+    keys = []
+    for line in printed.splitlines():
+        if re.match(r"\w+:", line):
+            section = line.rstrip(":")
+        elif match := re.match(r"  (\w+): (\S.*?)  # \S.*", line):
+            keys.append(f"{section}.{match[1]}")
+        else:
+            assert re.match(r"# \S", line) or not line, f"without a comment: {line!r}"
+    assert keys == KEYS
+    assert yaml.safe_load(printed) == Config().model_dump()
+
+
+def test_a_saved_config_is_read_again(tmp_path: Path) -> None:
+    config = compose("tiny", settings=["training.max_epochs=null", "text.length_ratio=1.25"])
+    path = tmp_path / "config.json"
+    path.write_text(config.model_dump_json(indent=2))
+    assert Config.load(path) == config
+
+
+# Changing
+
+
+def test_files_change_presets_and_settings_change_files(tmp_path: Path) -> None:
+    path = written(tmp_path, "training:\n  seed: 5\n  patience: 9\n")
+    config = compose("tiny", path, ["training.patience=2"])
+    expected = {"training.seed": 5, "training.patience": 2}
+    assert {key: after for key, _, after in differences(compose("tiny"), config)} == expected
+
+
+def test_settings_are_checked_together() -> None:
+    """Width 30 does not go with the preset's 8 heads, nor 5 heads with its width: only both."""
+    for order in (["network.width=30", "network.heads=5"], ["network.heads=5", "network.width=30"]):
+        config = compose("base", settings=order)
+        assert (config.network.width, config.network.heads) == (30, 5)
+    with pytest.raises(UserError, match=r"--set network.width=30: network: width 30 .*divisible by heads 8"):
+        compose("base", settings=["network.width=30", "training.seed=3"])
+
+
+def test_a_file_and_a_setting_are_checked_together(tmp_path: Path) -> None:
+    path = written(tmp_path, "network:\n  width: 30\n")
+    assert compose("base", path, ["network.heads=5"]).network.width == 30
+
+
+def test_a_section_with_everything_commented_out_changes_nothing(tmp_path: Path) -> None:
+    path = written(tmp_path, "training:\n  # seed: 3\nnetwork:\n")
+    assert compose("tiny", path) == compose("tiny")
+    assert compose("tiny", written(tmp_path, "# nothing\n")) == compose("tiny")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("training.learning_rate=1e-3", 1e-3),  # a string to YAML 1.1
+        ("training.max_epochs=null", None),
+        ("training.max_epochs=none", None),
+        ("training.max_epochs=None", None),
+        ("training.max_epochs=", None),
+        ("training.max_minutes=0.5", 0.5),
+        ("training.seed=0", 0),
+        (" training.seed = 12 ", 12),
+        ("network.proper=false", False),
+        ("network.proper=no", False),
+        ("network.norm=post", "post"),
+    ],
+)
+def test_settings_are_read_as_yaml(setting: str, value: Any) -> None:
+    config = compose(settings=[setting])
+    assert value_of(config, setting.partition("=")[0].strip()) == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("training.sed=1", r"no setting 'training.sed'; did you mean 'training.seed'\?"),
+        ("seed=1", r"no setting 'seed'; did you mean 'training.seed'\?"),
+        ("training.lerning_rate=1", r"did you mean 'training.learning_rate'\?"),
+        ("learningrate=1", r"did you mean 'training.learning_rate'\?"),
+        ("network.longest_segment=4", r"no setting 'network.longest_segment'; did you mean 'text.longest_segment'\?"),
+        ("trainig.seed=1", r"no section 'trainig'; did you mean 'training'\?"),
+        ("zzz=1", r"no setting 'zzz'; `ssmt config` prints all keys"),
+        ("=1", r"no setting ''"),
+        ("training.seed", r"expected key=value"),
+        ("training.seed=two", r"training\.seed: .*integer"),
+        ("training.seed=1.5", r"training\.seed: .*integer"),
+        ("training.seed=true", r"training\.seed: .*not the switch true"),
+        ("training.seed=-1", r"training\.seed: .*greater than or equal to 0"),
+        ("training.seed=[1, 2]", r"training\.seed: .*integer"),
+        ("training.seed.deep=1", r"training\.seed: .*integer"),
+        ("training.seed=2024-13-45", r"training\.seed: .*integer"),
+        ("training.seed=[", r"training\.seed: .*integer"),
+        ("training.seed=" + "[" * 600, r"training\.seed: .*integer"),
+        ("training.learning_rate=.inf", r"training\.learning_rate: .*finite"),
+        ("training.learning_rate=.nan", r"training\.learning_rate: "),
+        ("training.learning_rate=0", r"training\.learning_rate: .*greater than 0"),
+        ("training=5", r"training: .*valid dictionary"),
+        ("network.proper=perhaps", r"network\.proper: .*boolean"),
+        ("network.norm=none", r"network\.norm: .*'pre' or 'post'"),
+        ("network.width=none", r"network\.width: .*integer"),
+        ("network.heads=3", r"network: width 512 must be even and divisible by heads 3"),
+    ],
+)
+def test_bad_settings_say_what_and_where(setting: str, message: str) -> None:
+    with pytest.raises(UserError, match=message) as caught:
+        compose(settings=[setting])
+    assert f"--set {setting}" in str(caught.value)
+    with pytest.raises(UserError, match=message):
+        with_settings(Config(), [setting])
+
+
+def test_each_problem_names_its_own_origin(tmp_path: Path) -> None:
+    path = written(tmp_path, "training:\n  sed: 1\n  patience: x\n")
+    with pytest.raises(UserError) as caught:
+        compose("tiny", path, ["text.lexicon_size=many", "training.patience=0"])
+    message = str(caught.value)
+    assert f"{path}: there is no setting 'training.sed'" in message
+    assert "--set text.lexicon_size=many: text.lexicon_size: " in message
+    assert "--set training.patience=0: training.patience: " in message
+    assert f"{path}: training.patience" not in message
+
+
+# Files
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("training:\n  seed: 1\n  patience: [\n", r"settings\.yaml, line \d: not YAML"),
+        ("training:\n\tseed: 1\n", r"settings\.yaml, line 2: not YAML \(found character '\\t'"),
+        ("training:\n  seed: 1\n seed: 2\n", r"settings\.yaml, line 3: not YAML"),
+        ("training:\n  seed: 2024-13-45\n", r"settings\.yaml: not YAML \(month must be in 1\.\.12"),
+        ("training: \x00\n", r"settings\.yaml: not YAML"),
+        ("[" * 600, r"settings\.yaml: not YAML"),
+        ("- training\n", r"settings\.yaml: expected sections"),
+        ("just words\n", r"settings\.yaml: expected sections"),
+        ("1: 2\n", r"settings\.yaml: "),
+        ("training: 5\n", r"settings\.yaml: training: .*valid dictionary"),
+    ],
+)
+def test_bad_files_say_what_and_where(tmp_path: Path, content: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        compose("tiny", written(tmp_path, content))
+
+
+@pytest.mark.parametrize(
+    "tag",
+    [
+        "!!python/object/apply:os.mkdir",
+        "!!python/object/new:os.mkdir",
+        "!!python/name:os.mkdir",
+        "!!python/module:os",
+        "!custom",
+    ],
+)
+def test_nothing_in_a_file_or_setting_can_run_code(tmp_path: Path, tag: str) -> None:
+    evidence = tmp_path / "evidence"
+    value = f"{tag} ['{evidence}']"
+    with pytest.raises(UserError, match=r"settings\.yaml, line 2: not YAML \(could not determine a constructor"):
+        compose("tiny", written(tmp_path, f"training:\n  seed: {value}\n"))
+    with pytest.raises(UserError, match=r"training\.seed"):
+        compose("tiny", settings=[f"training.seed={value}"])
+    assert not evidence.exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{\n"training" 5}', r"config\.json, line 2: not JSON"),
+        ("[]", r"config\.json: is not a configuration"),
+        ('{"training": {"sed": 1}}', r"config\.json: there is no setting 'training\.sed'"),
+        ('{"training": {"seed": "x"}}', r"config\.json: training\.seed"),
+    ],
+)
+def test_bad_configs_of_models_are_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "config.json"
+    path.write_text(content)
+    with pytest.raises(UserError, match=message):
+        Config.load(path)
+
+
+def test_a_config_is_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Config().training.seed = 3  # type: ignore[misc]
