@@ -1,4 +1,5 @@
-"""A model is a directory: config.json, model.safetensors, source.model, alphabet.json, lexicon.txt.
+"""A model is a directory: config.json, model.safetensors, source.model (imported models: source.json), alphabet.json,
+lexicon.txt.
 
 Nothing in it can run code when it is loaded.
 """

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,13 +32,17 @@ def is_word_character(character: str) -> bool:
 class Alphabet:
     """Symbols in id order. Whatever has more than one character is a special symbol and never matches text."""
 
-    def __init__(self, symbols: Sequence[str]) -> None:
+    def __init__(self, symbols: Sequence[str], word_characters: Iterable[str] | None = None) -> None:
+        """`word_characters`: of a model that draws the line elsewhere (imported ones draw it at `str.isalpha`)."""
         missing = [special for special in SPECIALS if special not in symbols]
         assert not missing, missing
         assert len(set(symbols)) == len(symbols), "symbols must be distinct"
         self.symbols = tuple(symbols)
         self.pad, self.eos, self.unk, self.eom = (self.symbols.index(special) for special in SPECIALS)
-        self.is_word = np.array([is_word_character(symbol) for symbol in self.symbols])
+        usual = frozenset(symbol for symbol in self.symbols if is_word_character(symbol))
+        self.word_characters = usual if word_characters is None else frozenset(word_characters)
+        self.has_usual_words = self.word_characters == usual
+        self.is_word = np.array([symbol in self.word_characters for symbol in self.symbols])
 
     @classmethod
     def of_characters(cls, characters: Iterable[str]) -> Alphabet:
@@ -48,7 +53,11 @@ class Alphabet:
         return len(self.symbols)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Alphabet) and self.symbols == other.symbols
+        return (
+            isinstance(other, Alphabet)
+            and self.symbols == other.symbols
+            and self.word_characters == other.word_characters
+        )
 
     def __hash__(self) -> int:
         return hash(self.symbols)
@@ -78,21 +87,26 @@ class Alphabet:
         return list(dict.fromkeys(character for character in text if character not in known))
 
     def save(self, path: Path) -> None:
+        content: object = self.symbols
+        if not self.has_usual_words:
+            content = {"symbols": self.symbols, "word_characters": sorted(self.word_characters)}
         with replacing(path) as temporary:
-            temporary.write_text(json.dumps(self.symbols, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
+            temporary.write_text(json.dumps(content, ensure_ascii=False, indent=0) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, path: Path) -> Alphabet:
         try:
-            symbols = json.loads("\n".join(read_lines(path, normalised=False)))
+            content = json.loads("\n".join(read_lines(path, normalised=False)))
         except json.JSONDecodeError:
-            symbols = None
+            content = None
+        parts = content if isinstance(content, dict) else {"symbols": content}
+        symbols: Any = parts.get("symbols")
         is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
         if not is_list or not {*SPECIALS} <= {*symbols} or len({*symbols}) != len(symbols):
             raise UserError(
                 f"{path}: is not an alphabet (a JSON list of distinct symbols, {', '.join(SPECIALS)} among them)"
             )
-        return cls(symbols)
+        return cls(symbols, parts.get("word_characters"))
 
 
 def describe_characters(characters: Sequence[str], most: int = 5) -> str:

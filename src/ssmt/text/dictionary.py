@@ -11,24 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from ssmt.errors import UserError
-from ssmt.text.lines import read_verbatim, replacing
+from ssmt.text.lines import read_lines, replacing
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them
 OVERWRITE = "#fairseq:overwrite"
 
 
-def read_dictionary(path: Path) -> dict[str, int]:
-    """The symbols of a dictionary's file in their order, with their counts. One a line: symbol, blank, count."""
-    counts: dict[str, int] = {}
-    for number, line in enumerate(read_verbatim(path), start=1):
-        symbol, blank, count = line.rpartition(" ")
+def read_dictionary(path: Path) -> list[tuple[str, int]]:
+    """The symbols of a dictionary's file in their order, with their counts. One a line: symbol, blank, count.
+
+    A flag at the line's end says that a symbol may come again; the text's symbols then mean its last place.
+    """
+    symbols: list[tuple[str, int]] = []
+    seen = set(SPECIALS)
+    for number, line in enumerate(read_lines(path, normalised=False), start=1):
+        line = line.rstrip()
+        again = line.endswith(f" {OVERWRITE}")
+        symbol, blank, count = line.removesuffix(f" {OVERWRITE}").rpartition(" ")
         if not (blank and symbol and count.isdecimal()):
-            hint = " (the flag #fairseq:overwrite is not supported)" if count == OVERWRITE else ""
-            raise UserError(f"{path}, line {number}: expected a symbol, a blank and its count{hint}")
-        if symbol in counts or symbol in SPECIALS:
+            raise UserError(f"{path}, line {number}: expected a symbol, a blank and its count")
+        if symbol in seen and not again:
             raise UserError(f"{path}, line {number}: {symbol!r} stands in the dictionary twice")
-        counts[symbol] = int(count)
-    return counts
+        symbols.append((symbol, int(count)))
+        seen.add(symbol)
+    return symbols
 
 
 class DictionarySubwords:
@@ -44,7 +50,7 @@ class DictionarySubwords:
 
     @classmethod
     def read(cls, dictionary: Path, codes: Path | None) -> DictionarySubwords:
-        return cls(list(read_dictionary(dictionary)), None if codes is None else read_codes(codes))
+        return cls([symbol for symbol, _ in read_dictionary(dictionary)], None if codes is None else read_codes(codes))
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -80,7 +86,7 @@ class DictionarySubwords:
     @classmethod
     def load(cls, path: Path) -> DictionarySubwords:
         try:
-            content = json.loads("\n".join(read_verbatim(path)))
+            content = json.loads("\n".join(read_lines(path, normalised=False)))
             return cls(content["symbols"], content["codes"])
         except (json.JSONDecodeError, KeyError, TypeError):
             raise UserError(f"{path}: is not a source dictionary (JSON with symbols and codes)") from None
@@ -88,7 +94,7 @@ class DictionarySubwords:
 
 def read_codes(path: Path) -> list[str]:
     """The lines of subword-nmt's codes: each a pair to merge. Checked here, because that library exits at a bad one."""
-    lines = read_verbatim(path)
+    lines = read_lines(path, normalised=False)
     while lines and not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, start=1):

@@ -22,6 +22,7 @@ class Subwords:
     """A trained sentencepiece model. Ids: 0 `<unk>`, 1 `</s>`, 2 `<pad>`."""
 
     unk, eos, pad = 0, 1, 2
+    file = "source.model"  # in a model directory
 
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
@@ -51,6 +52,10 @@ class Subwords:
         """Ids of each line, `</s>` at the end."""
         encoded: list[list[int]] = self.processor.encode(list(lines), add_eos=True)
         return encoded
+
+    def encode_split(self, lines: Sequence[str]) -> list[list[int]]:
+        """The same for lines that are already split: blanks stand between subwords."""
+        return [[*map(self.processor.piece_to_id, line.split()), self.eos] for line in lines]
 
     def save(self, path: Path) -> None:
         with replacing(path) as temporary:

@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ssmt.text.alphabet import Alphabet
+from ssmt.text.dictionary import DictionarySubwords
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.subwords import Subwords
 
 
+class SourceSubwords(Protocol):
+    """The source side: sentencepiece or, in imported models, a dictionary with BPE codes."""
+
+    unk: int
+    eos: int
+    pad: int
+    file: str  # in a model directory
+
+    def __len__(self) -> int: ...
+    def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
+    def encode_split(self, lines: Sequence[str]) -> list[list[int]]: ...
+    def save(self, path: Path) -> None: ...
+
+
 @dataclass(frozen=True)
 class Vocabulary:
-    source: Subwords
+    source: SourceSubwords
     alphabet: Alphabet
     lexicon: Lexicon
+    pretokenised: bool = False  # source lines come already split into subwords, with blanks between them
 
     @property
     def source_pad(self) -> int:
@@ -29,13 +46,16 @@ class Vocabulary:
         return self.alphabet.pad
 
     def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
-        return self.source.encode(lines)
+        return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
 
     def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
         return encode_targets(self.alphabet, lines)
 
+    def for_pretokenised(self) -> Vocabulary:
+        return replace(self, pretokenised=True)
+
     def save(self, directory: Path) -> None:
-        self.source.save(directory / "source.model")
+        self.source.save(directory / self.source.file)
         self.alphabet.save(directory / "alphabet.json")
         self.lexicon.save(directory / "lexicon.txt")
 
@@ -43,7 +63,35 @@ class Vocabulary:
     def load(cls, directory: Path) -> Vocabulary:
         alphabet = Alphabet.load(directory / "alphabet.json")
         lexicon = Lexicon.load(directory / "lexicon.txt", alphabet)
-        return cls(Subwords.load(directory / "source.model"), alphabet, lexicon)
+        imported = (directory / DictionarySubwords.file).is_file()
+        kind: type[DictionarySubwords | Subwords] = DictionarySubwords if imported else Subwords
+        return cls(kind.load(directory / kind.file), alphabet, lexicon)
+
+
+@dataclass(frozen=True)
+class SubwordVocabulary:
+    """Both sides as sentencepiece subwords, of one vocabulary or of two."""
+
+    source: Subwords
+    target: Subwords
+
+    @property
+    def shared(self) -> bool:
+        return self.source is self.target
+
+    @property
+    def source_pad(self) -> int:
+        return self.source.pad
+
+    @property
+    def target_pad(self) -> int:
+        return self.target.pad
+
+    def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+        return self.source.encode(lines)
+
+    def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+        return self.target.encode(lines)
 
 
 def encode_targets(alphabet: Alphabet, lines: Sequence[str]) -> list[npt.NDArray[np.int64]]:
