@@ -162,6 +162,8 @@ def dynamic_decoding(
         for rank, characters, ends, _closed, score in end_pool[:beam]:
             if characters[-1] == eos:
                 if stop == "paper":
+                    if len(finished) == beam:
+                        break
                     rank = score / {"segments": len(ends), "characters": len(ends) + 1, "none": 1}[normalise]
                 finished.append((rank, characters[:-1], ends[1:]))
         finished = sorted(finished, key=lambda f: -f[0])[:beam]

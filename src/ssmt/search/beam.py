@@ -26,6 +26,10 @@ class SearchOptions:
     normalise: Literal["segments", "characters", "none"] = "segments"  # of dynamic decoding
     stop: Literal["safe", "paper"] = "safe"  # of dynamic decoding
     temperature: float = 1.0  # of sampling
+    # What else the original's dynamic decoding can do: rank finished hypotheses by another normalisation (none given:
+    # the same), and average the score of a segment that begins with that of the segment before it.
+    final_normalise: Literal["segments", "characters", "none"] | None = None
+    average_next: bool = False
 
     @property
     def kept(self) -> int:

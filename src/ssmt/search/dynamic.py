@@ -7,6 +7,9 @@ a character ends its segment is thus decided one character later.
 
 A hypothesis is a segmented string: the same string can stand in a beam several times.
 
+`stop="paper"` is the original implementation with all its habits: it stops once K hypotheses have ended, however bad,
+ranks them by their last segment alone, and writes `<s>` or `<unk>` where its models give them probability.
+
 Shapes: B sentences, K beam, R = 2K rows a sentence (`con`, then `end`), N = B*R, C alphabet.
 """
 
@@ -50,8 +53,11 @@ class _DynamicSearch:
         self.eos = alphabet.eos
         self.B = memory.mask.shape[0]
         rows = self.B * 2 * self.K
-        self.possible = generable(alphabet).to(model.device)
         self.search = SegmentSearch(model, rows)
+        self.possible = generable(alphabet).to(model.device)
+        if options.stop == "paper" and not self.search.proper:
+            self.possible = torch.ones_like(self.possible)
+            self.possible[[alphabet.pad, alphabet.eom]] = False
         self.cache = model.decoder.start(memory, 2 * self.K)
         self.active = list(range(self.B))
         self.finished = Finished(self.B, options.kept)
@@ -62,7 +68,8 @@ class _DynamicSearch:
         self.closed = torch.zeros(
             rows, dtype=sum_precision(device), device=device
         )  # log-probability of closed segments
-        self.segments = torch.zeros(rows, dtype=torch.int64, device=device)  # how many those are
+        self.just_closed = torch.zeros_like(self.closed)  # of the segment closed last, where that was just now
+        self.segments = torch.zeros(rows, dtype=torch.int64, device=device)  # how many are closed
         self.characters = torch.zeros(rows, 0, dtype=torch.int64, device=device)  # (N, T)
         self.ends = torch.zeros(rows, 0, dtype=torch.bool, device=device)  # (N, T) a segment ends here
         self.alive = torch.zeros(self.B, 2 * self.K, dtype=torch.bool, device=device)
@@ -96,6 +103,9 @@ class _DynamicSearch:
     def _best(self, last: Tensor, step: int, ends: bool) -> Pool:
         last = last.view(len(self.active), 2 * self.K, self.C).masked_fill(~self.alive.unsqueeze(-1), NEG_INF)
         total = self.closed.view(*self.alive.shape, 1) + last
+        if self.options.average_next:
+            mean = (self.just_closed.view(*self.alive.shape, 1) + last) / 2
+            total = torch.where(self._follows().view(*self.alive.shape, 1), total - mean, total)
         rank = total / self._normaliser(step, ends).view(*self.alive.shape, 1)
         rank = torch.where(last > IMPOSSIBLE, rank, NEG_INF)
         best, place = rank.flatten(1).topk(2 * self.K, dim=1)
@@ -103,18 +113,25 @@ class _DynamicSearch:
 
     def _normaliser(self, step: int, ends: bool) -> Tensor:
         """By what the scores of a hypothesis are divided: its segments with the one under way, or its characters."""
+        averaged = self._follows().long() if self.options.average_next else 0  # counts for one segment less
         if self.options.normalise == "segments":
-            return self.segments + 1
+            return self.segments + 1 - averaged
         if self.options.normalise == "characters":
             # As in the original: characters and boundaries are counted, the sentence's beginning among them.
-            return self.segments + 1 + step + int(ends)
+            return self.segments + 1 + step + int(ends) - 2 * averaged
         return torch.ones_like(self.segments)
+
+    def _follows(self) -> Tensor:
+        """Which rows begin a segment after another one. (N,)"""
+        return (self.open.length == 0) & (self.segments > 0)
 
     def _finish(self, end: Pool, step: int) -> None:
         """Ends by `</s>` among the first K of the pool are finished hypotheses."""
         K, first = self.K, slice(0, self.K)
         ended = ((end.character[:, first] == self.eos) & (end.rank[:, first] > IMPOSSIBLE)).nonzero().tolist()
         for sentence, column in ended:
+            if self.options.stop == "paper" and self._complete(self.active[sentence], NEG_INF):
+                continue
             row = sentence * 2 * K + int(end.origin[sentence, column])
             last = float(end.last[sentence, column])
             rank = float(end.rank[sentence, column])
@@ -127,7 +144,8 @@ class _DynamicSearch:
             )
 
     def _original_final_normaliser(self, segments: int) -> int:
-        return {"segments": segments, "characters": segments + 1, "none": 1}[self.options.normalise]
+        by = self.options.final_normalise or self.options.normalise
+        return {"segments": segments, "characters": segments + 1, "none": 1}[by]
 
     def _onward(self, end: Pool) -> Pool:
         """The first K of the pool that do not end the sentence."""
@@ -173,7 +191,8 @@ class _DynamicSearch:
         closes = closes.view(-1)
         closed = torch.zeros(len(self.active), 2 * self.K, dtype=self.closed.dtype, device=rows.device)
         closed[:, self.K :] = torch.where(last > IMPOSSIBLE, last, 0.0)
-        self.closed = self.closed[rows] + closed.view(-1)
+        self.just_closed = closed.view(-1)
+        self.closed = self.closed[rows] + self.just_closed
         self.segments = self.segments[rows] + closes.long()
         self.characters = torch.cat([self.characters[rows], character.unsqueeze(1)], dim=1)
         self.ends = torch.cat([self.ends[rows], closes.unsqueeze(1)], dim=1)
