@@ -1,0 +1,1 @@
+"""Models of other programs, made into model directories of this one."""

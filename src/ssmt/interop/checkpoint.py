@@ -1,0 +1,120 @@
+"""Checkpoints of fairseq, read without fairseq and without running anything that is in them.
+
+A checkpoint is a pickle, and a pickle can call any function by its name. `torch.load(weights_only=True)` calls only
+what is on a list; this module adds to that list what fairseq writes besides tensors, and refuses everything else.
+"""
+
+from __future__ import annotations
+
+import _codecs
+import argparse
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ssmt.errors import UserError
+from ssmt.text.lines import open_for_reading
+
+# The options of a run are a Namespace; its running averages can be numbers and arrays of numpy.
+_NUMPY_FUNCTIONS: tuple[Any, ...] = (np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0])
+HARMLESS: list[Any] = [
+    argparse.Namespace,
+    np.ndarray,
+    np.dtype,
+    *(type(np.dtype(kind)) for kind in (np.float64, np.float32, np.int64, np.int32, np.bool_)),
+    _codecs.encode,  # how numbers of numpy come out of an old pickle
+    *(
+        (function, f"{module}.{function.__name__}")
+        for module in ("numpy.core.multiarray", "numpy._core.multiarray")
+        for function in _NUMPY_FUNCTIONS
+    ),
+]
+
+
+class Tensors:
+    """A checkpoint's tensors, each taken once, with the shape that is expected of it."""
+
+    def __init__(self, path: Path, tensors: Mapping[str, Tensor]) -> None:
+        self.path, self.tensors = path, tensors
+        self.taken: set[str] = set()
+
+    def take(self, name: str, *shape: int) -> Tensor:
+        if name not in self.tensors:
+            raise UserError(f"{self.path}: tensor {name!r} is missing; is this a model of the original SSMT code?")
+        tensor = self.tensors[name]
+        if tuple(tensor.shape) != shape:
+            raise UserError(f"{self.path}: tensor {name!r} has shape {tuple(tensor.shape)}, but {shape} is expected")
+        self.taken.add(name)
+        return tensor.float()
+
+    def refuse_others(self, *unused: str) -> None:
+        """Whatever has not been taken would be lost, unless its name ends in one of `unused`."""
+        for name in self.tensors:
+            if name not in self.taken and not name.endswith(unused):
+                raise UserError(f"{self.path}: there is no place for tensor {name!r} in this program's models")
+
+
+def read_checkpoint(path: Path) -> tuple[Tensors, dict[str, Any]]:
+    """The tensors, and the options of the run that made them as one flat table."""
+    content = _load(path)
+    model = content.get("model") if isinstance(content, Mapping) else None
+    if not isinstance(model, Mapping) or not all(isinstance(tensor, Tensor) for tensor in model.values()):
+        raise UserError(f"{path}: is no checkpoint of fairseq (it holds no table of tensors called 'model')")
+    return Tensors(path, model), _options(path, content)
+
+
+def _load(path: Path) -> Any:
+    with open_for_reading(path), torch.serialization.safe_globals(HARMLESS):
+        try:
+            return torch.load(path, map_location="cpu", weights_only=True)
+        except pickle.UnpicklingError as error:
+            names = _foreign_names(path)
+            if not names:
+                reason = str(error).split("\n")[0]
+                raise UserError(f"{path}: cannot be read as a checkpoint ({reason})") from None
+            raise UserError(
+                f"{path}: refused, because loading it would run code: it asks for {', '.join(names)}. Nothing of it "
+                f"was run. A checkpoint of fairseq holds tensors and plain data only"
+            ) from None
+        except (RuntimeError, EOFError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
+            reason = (str(error).split("\n") or [""])[0]
+            raise UserError(f"{path}: cannot be read as a checkpoint ({reason or type(error).__name__})") from None
+
+
+def _foreign_names(path: Path) -> list[str]:
+    try:
+        return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
+    except Exception:  # a damaged file, or one of before torch 1.6: only asked to make a message better
+        return []
+
+
+def _options(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
+    """fairseq keeps the options as one Namespace `args` or, since 2020, as sections `cfg`, of which `model` and `task`
+    matter here; a model's options can be nested (`encoder: {layers: 6}`) or flat (`encoder_layers: 6`)."""
+    sections = _as_table(content.get("cfg"))
+    groups = [sections.get("task"), sections.get("model")] if sections else [content.get("args")]
+    options: dict[str, Any] = {}
+    for group in groups:
+        options |= _flat(_as_table(group))
+    if not options:
+        raise UserError(f"{path}: holds neither 'args' nor 'cfg', so that the network's shape is not known")
+    return options
+
+
+def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    flat: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = _as_table(value)
+        flat |= {f"{key}_{name}": one for name, one in _flat(inner).items()} if inner else {key: value}
+    return flat
+
+
+def _as_table(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, argparse.Namespace):
+        return vars(value)
+    return value if isinstance(value, Mapping) else {}
