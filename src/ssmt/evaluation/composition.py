@@ -28,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import UserError
+from ssmt.evaluation.tables import Cell, Table
 from ssmt.text.alphabet import is_word_character
 from ssmt.text.lines import name_of, open_for_writing, read_lines, read_parallel, require_equal_lengths
 
@@ -325,6 +326,45 @@ def as_dict(subset: Subset) -> dict[str, Any]:
             "atom_divergence": list(subset.atom_divergences),
         },
     }
+
+
+def as_table(subsets: Sequence[Subset], whole: tuple[int, float, float]) -> Table:
+    """The divergences of the test set (its size, compound and atom divergence) and of the subsets."""
+    assert subsets
+    rows = [("whole test set", whole[0], "", whole[1], whole[2])]
+    for subset in subsets:
+        target = f"{subset.target_divergence:g}"
+        rows.append(
+            (f"divergence-{target}", len(subset.chosen), target, subset.compound_divergence, subset.atom_divergence)
+        )
+    cells = tuple(
+        (Cell(name), Cell(f"{size:,}"), Cell(target), Cell(f"{d_c:.3f}"), Cell(f"{d_a:.3f}"))
+        for name, size, target, d_c, d_a in rows
+    )
+    notes = (
+        f"Chernoff coefficients with alpha {COMPOUND_ALPHA} for words and {ATOM_ALPHA} for morphemes. "
+        f"{subsets[0].candidates} candidates, seed {subsets[0].seed}.",
+    )
+    columns = ("Subset", "Sentences", "Wanted", "Words", "Morphemes")
+    return Table(columns, cells, "Divergence from the training text", notes)
+
+
+def read_subset(path: str | Path) -> Subset:
+    """What `write_subset` wrote, from its `.json`."""
+    try:
+        record = json.loads("\n".join(read_lines(path)))
+        return Subset(
+            chosen=tuple(map(int, record["chosen"])),
+            target_divergence=float(record["target_divergence"]),
+            compound_divergences=tuple(map(float, record["trajectory"]["compound_divergence"])),
+            atom_divergences=tuple(map(float, record["trajectory"]["atom_divergence"])),
+            candidates=int(record["candidates"]),
+            seed=int(record["seed"]),
+        )
+    except json.JSONDecodeError as error:
+        raise UserError(f"{name_of(path)}, line {error.lineno}: not JSON ({error.msg})") from None
+    except (KeyError, TypeError, ValueError):
+        raise UserError(f"{name_of(path)}: is not a subset written by `ssmt compositional`") from None
 
 
 def write_subset(directory: str | Path, subset: Subset, source: Sequence[str], target: Sequence[str]) -> Path:

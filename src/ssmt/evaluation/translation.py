@@ -161,7 +161,14 @@ def as_dict(report: TranslationReport) -> dict[str, Any]:
     }
 
 
-def as_table(report: TranslationReport, *, decimals: int = 1, p_values: bool = True, intervals: bool = False) -> Table:
+def as_table(
+    report: TranslationReport,
+    *,
+    decimals: int = 1,
+    p_values: bool = True,
+    intervals: bool = False,
+    of_what: str = "",
+) -> Table:
     """The paper's Table 3, to be written by `tables.markdown`, `tables.latex` or `tables.terminal`.
 
     As there, all scores that print like the best are underlined (and bold) at the precision shown.
@@ -193,7 +200,8 @@ def as_table(report: TranslationReport, *, decimals: int = 1, p_values: bool = T
             notes[0] += f" Bold: difference from the best not significant (p >= {SIGNIFICANCE_LEVEL})."
         if with_p_values:
             notes[0] += f" p: paired bootstrap against {report.baseline}."
-    return Table(tuple(columns), tuple(rows), f"Translation of {report.sentences:,} sentences", tuple(notes))
+    title = f"Translation of {report.sentences:,} sentences" + (f" of {of_what}" if of_what else "")
+    return Table(tuple(columns), tuple(rows), title, tuple(notes))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,87 @@
+"""Segmented text as HTML: every segment has its morpheme's colour, every possible cut a bar as high as its posterior.
+
+A word is a grid with one column a character, so that bars, segments and gold morphemes stand above one another.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import groupby, pairwise
+
+from ssmt.evaluation.gold import Cuts
+from ssmt.text.alphabet import is_word_character
+
+_LOWEST_BAR = 0.02  # posteriors below this are not drawn
+
+
+@dataclass(frozen=True)
+class SegmentedText:
+    """A text as one system cuts it; `posteriors` are of a cut at each offset, both ends included."""
+
+    system: str
+    text: str
+    cuts: Cuts
+    posteriors: Sequence[float]
+
+
+def example_html(source: str | None, segmented: Sequence[SegmentedText], gold: Cuts | None, name_systems: bool) -> str:
+    """One sentence: its source, and its segmentation by each system above the gold morphemes, where there are any."""
+    rows = [f'<p class="source">{escape(source)}</p>'] if source else []
+    for one in segmented:
+        label = f'<span class="system">{escape(one.system)}</span>' if name_systems else ""
+        rows.append(f'<p class="segmented">{label}{_text_html(one, gold)}</p>')
+    return f'<div class="example">{"".join(rows)}</div>'
+
+
+def evenly_spaced(texts: Sequence[str], count: int, longest: int = 110) -> list[int]:
+    """Rows of about `count` texts from all over the list, none too long to be looked at unless all are."""
+    short = [row for row, text in enumerate(texts) if len(text.strip()) > 0 and len(text) <= longest]
+    rows = short or [row for row, text in enumerate(texts) if text.strip()]
+    if len(rows) <= count:
+        return rows
+    return [rows[(2 * step + 1) * len(rows) // (2 * count)] for step in range(count)]
+
+
+def hue(morpheme: str) -> int:
+    """The same morpheme has the same colour, in every sentence and every report."""
+    return zlib.crc32(morpheme.lower().encode()) % 360
+
+
+def _text_html(one: SegmentedText, gold: Cuts | None) -> str:
+    tokens, start = [], 0
+    for token in one.text.split(" "):
+        pieces = []
+        at = start
+        for is_word, run in groupby(token, key=is_word_character):
+            end = at + sum(1 for _ in run)
+            outside = f'<span class="mark">{escape(one.text[at:end])}</span>'
+            pieces.append(_word_html(one, at, end, gold) if is_word else outside)
+            at = end
+        tokens.append(f'<span class="token">{"".join(pieces)}</span>')
+        start += len(token) + 1
+    return " ".join(tokens)
+
+
+def _word_html(one: SegmentedText, start: int, end: int, gold: Cuts | None) -> str:
+    bars = []
+    for offset in range(start + 1, end):
+        posterior = float(one.posteriors[offset])
+        if posterior >= _LOWEST_BAR:
+            kind = "" if gold is None else ' class="right"' if offset in gold else ' class="wrong"'
+            place = f"--c:{offset - start};--p:{posterior:.2f}"
+            bars.append(f'<i{kind} style="{place}" title="cut here: {posterior:.2f}"></i>')
+    rows = [_segments_html(one.text, start, end, one.cuts, "segment")]
+    if gold is not None:
+        rows.append(_segments_html(one.text, start, end, gold, "gold"))
+    return f'<span class="word" style="--n:{end - start}">{"".join(bars + rows)}</span>'
+
+
+def _segments_html(text: str, start: int, end: int, cuts: Collection[int], row: str) -> str:
+    edges = [start, *sorted(cut for cut in cuts if start < cut < end), end]
+    return "".join(
+        f'<span class="{row}" style="--c:{a - start + 1};--w:{b - a};--h:{hue(text[a:b])}">{escape(text[a:b])}</span>'
+        for a, b in pairwise(edges)
+    )
