@@ -31,7 +31,8 @@ class Checkpoint(NamedTuple):
 
 def save(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"state": json.dumps(state), "checksum": str(_checksum(on_cpu))}
+    written = json.dumps(state)
+    metadata = {"state": written, "checksum": str(_checksum(on_cpu, written))}
     with replacing(path) as temporary:
         save_file(on_cpu, temporary, metadata=metadata)
 
@@ -41,18 +42,20 @@ def load(path: Path) -> Checkpoint:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        if int(metadata["checksum"]) != _checksum(tensors):
+        if metadata["checksum"] != str(_checksum(tensors, metadata["state"])):
             raise DamagedError(f"{path}: its content does not match its checksum")
         return Checkpoint(tensors, json.loads(metadata["state"]))
-    except (SafetensorError, KeyError, ValueError, OSError) as error:
-        raise DamagedError(f"{path}: {error}") from None
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OSError) as error:
+        raise DamagedError(f"{path}: {error or type(error).__name__}") from None
 
 
-def _checksum(tensors: dict[str, Tensor]) -> int:
-    checksum = 0
+def _checksum(tensors: dict[str, Tensor], state: str) -> int:
+    """Of everything that `load` gives back: a changed header can pass for a whole file too."""
+    checksum = zlib.crc32(state.encode())
     for name in sorted(tensors):
-        checksum = zlib.crc32(name.encode(), checksum)
-        checksum = zlib.crc32(tensors[name].reshape(-1).view(torch.uint8).numpy().data, checksum)
+        tensor = tensors[name]
+        checksum = zlib.crc32(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode(), checksum)
+        checksum = zlib.crc32(tensor.reshape(-1).view(torch.uint8).numpy().data, checksum)
     return checksum
 
 
@@ -82,6 +85,8 @@ class Checkpoints:
     def latest(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that is whole, and what was wrong with newer ones."""
         problems: list[str] = []
+        for leftover in self.directory.glob(".*.tmp"):  # of a process that was killed while it wrote
+            leftover.unlink(missing_ok=True)
         for path in reversed(self._paths("update")):
             try:
                 return load(path), problems
@@ -91,12 +96,15 @@ class Checkpoints:
         return None, problems
 
     def average(self, most: int) -> dict[str, Tensor] | None:
-        """The mean of the last validated weights, if there are at least two."""
-        paths = self._paths("validated")[-most:]
-        if len(paths) < 2:
-            return None
+        """The mean of the last validated weights that are whole, if there are at least two."""
         total: dict[str, Tensor] = {}
-        for path in paths:
-            for name, tensor in load(path).tensors.items():
+        count = 0
+        for path in self._paths("validated")[-most:]:
+            try:
+                tensors = load(path).tensors
+            except DamagedError:
+                continue
+            count += 1
+            for name, tensor in tensors.items():
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
-        return {name: (tensor / len(paths)).float() for name, tensor in total.items()}
+        return {name: (tensor / count).float() for name, tensor in total.items()} if count > 1 else None

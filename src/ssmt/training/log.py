@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from ssmt.text.lines import replacing
+
 
 class RunLog:
     """Appends to `log.jsonl`. After a resume, lines beyond the checkpoint are dropped: they will be written again."""
@@ -14,7 +16,8 @@ class RunLog:
         self.path = directory / "log.jsonl"
         if self.path.exists():
             kept = [line for line in read_log(directory) if line["update"] <= resumed_at]
-            self.path.write_text("".join(json.dumps(line) + "\n" for line in kept))
+            with replacing(self.path) as temporary:
+                temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
         self.stream = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
         self.board = _tensorboard(directory / "tensorboard", resumed_at)
 
@@ -33,13 +36,15 @@ class RunLog:
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
-    """The lines of a run's log; a last line cut short by a crash is left out."""
+    """The lines of a run's log; what a crash cut short or garbled is left out."""
     lines = []
-    for text in (directory / "log.jsonl").read_text(encoding="utf-8").splitlines():
+    for text in (directory / "log.jsonl").read_text(encoding="utf-8", errors="replace").split("\n"):
         try:
-            lines.append(json.loads(text))
+            line = json.loads(text)
         except json.JSONDecodeError:
             continue
+        if isinstance(line, dict) and isinstance(line.get("update"), int):
+            lines.append(line)
     return lines
 
 

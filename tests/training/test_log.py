@@ -1,0 +1,75 @@
+"""The log of a run, and the learning rate that it shows."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ssmt.training.log import RunLog, read_log
+from ssmt.training.schedule import inverse_square_root
+
+
+def write(directory: Path, resumed_at: int, updates: list[int]) -> None:
+    log = RunLog(directory, resumed_at)
+    for update in updates:
+        log.write(update, loss=update / 2, improved=update % 2 == 0)
+    log.close()
+
+
+def updates_of(directory: Path) -> list[int]:
+    return [line["update"] for line in read_log(directory)]
+
+
+def test_numbers_are_json_lines_at_once(tmp_path: Path) -> None:
+    log = RunLog(tmp_path, 0)
+    log.write(50, loss=1.5, improved=True, best=math.inf)
+    line = {"update": 50, "loss": 1.5, "improved": True, "best": math.inf}
+    assert [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()] == [line]
+    log.close()
+    assert read_log(tmp_path) == [line]
+
+
+def test_lines_beyond_the_checkpoint_are_dropped(tmp_path: Path) -> None:
+    write(tmp_path, 0, [50, 100, 150, 200])
+    write(tmp_path, 120, [150, 200, 250])
+    assert updates_of(tmp_path) == [50, 100, 150, 200, 250]
+    write(tmp_path, 250, [])
+    assert updates_of(tmp_path) == [50, 100, 150, 200, 250]
+    write(tmp_path, 0, [])
+    assert updates_of(tmp_path) == []
+    assert [name for name in os.listdir(tmp_path) if name.endswith(".tmp")] == []
+
+
+@pytest.mark.parametrize(
+    "garbage", ['{"update": 150, "lo', '{"upd', "\0\0\0", "7", "null", '{"loss": 1}', '{"update": "x"}', "\n\n"]
+)
+def test_what_a_crash_leaves_is_dropped(tmp_path: Path, garbage: str) -> None:
+    write(tmp_path, 0, [50, 100])
+    with open(tmp_path / "log.jsonl", "a") as stream:
+        stream.write(garbage)
+    assert updates_of(tmp_path) == [50, 100]
+    write(tmp_path, 100, [150])
+    assert updates_of(tmp_path) == [50, 100, 150]
+
+
+def test_bytes_that_are_not_utf8_are_dropped(tmp_path: Path) -> None:
+    write(tmp_path, 0, [50])
+    with open(tmp_path / "log.jsonl", "ab") as stream:
+        stream.write(b"\xff\xfe\x80")
+    write(tmp_path, 50, [100])
+    assert updates_of(tmp_path) == [50, 100]
+
+
+@given(st.integers(1, 10**6), st.integers(1, 10**5), st.floats(1e-6, 1))
+def test_learning_rate_rises_linearly_and_falls_with_the_square_root(update: int, warmup: int, highest: float) -> None:
+    rate = inverse_square_root(update, highest, warmup)
+    expected = highest * update / warmup if update <= warmup else highest * math.sqrt(warmup) / math.sqrt(update)
+    assert rate == pytest.approx(expected, rel=1e-9)
+    assert 0 < rate <= highest
+    assert inverse_square_root(warmup, highest, warmup) == highest
