@@ -25,7 +25,7 @@ from ssmt.model.directory import choose_device, load_model
 from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import Hypothesis, SearchOptions
 from ssmt.search.decode import Search, translate_texts
-from ssmt.text.alphabet import describe_characters, is_word_character
+from ssmt.text.alphabet import Alphabet, describe_characters, is_word_character
 from ssmt.text.corpus import Batch, batches_by_length, make_batch
 from ssmt.text.lines import normalise as normalise_text
 
@@ -78,8 +78,12 @@ class Translator:
         self.vocabulary = model.vocabulary
 
     @classmethod
-    def load(cls, directory: str | Path, device: str = "auto") -> Translator:
-        return cls(*load_model(Path(directory), choose_device(device)))
+    def load(cls, directory: str | Path, device: str = "auto", pretokenised: bool = False) -> Translator:
+        """`pretokenised`: sources will come already split into the model's subwords, with blanks between them."""
+        model, config = load_model(Path(directory), choose_device(device))
+        if pretokenised:
+            model.vocabulary = model.vocabulary.for_pretokenised()
+        return cls(model, config)
 
     def translate(
         self,
@@ -107,6 +111,8 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         normalise: Literal["segments", "characters", "none"] = "segments",
         stop: Literal["safe", "paper"] = "safe",
+        final_normalise: Literal["segments", "characters", "none"] | None = None,
+        average_next: bool = False,
         temperature: float = 1.0,
         seed: int = 0,
         batch_characters: int = 6400,
@@ -114,13 +120,16 @@ class Translator:
         """The n best translations of each source, best first; an empty source has one, which is empty.
 
         A source longer than the model's limit is translated in parts that end where its sentences end; it has one
-        translation. `normalise` and `stop` are for dynamic decoding, `temperature` and `seed` for sampling.
+        translation. `normalise`, `stop`, `final_normalise` and `average_next` are for dynamic decoding, `temperature`
+        and `seed` for sampling.
         """
         texts = [normalise_text(source) for source in sources]
         begun = [normalise_text(prefix) for prefix in prefixes or [""] * len(texts)]
         if len(begun) != len(texts):
             raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
-        settings = SearchOptions(beam, n, length_penalty, min_length, normalise, stop, temperature)
+        settings = SearchOptions(
+            beam, n, length_penalty, min_length, normalise, stop, temperature, final_normalise, average_next
+        )
         parts: list[list[str]] = []
         for number, (text, prefix) in enumerate(zip(texts, begun, strict=True), start=1):
             if unknown := self.vocabulary.alphabet.unknown_characters(prefix):
@@ -154,7 +163,7 @@ class Translator:
         by_lattice = {place: few[0].segments for place, few in zip(unsegmented, best, strict=True)}
         return [
             [
-                Translation(by_lattice[i, k] if one.ends is None else _pieces(texts[i][k], one.ends), one.score)
+                Translation(by_lattice[i, k] if one.ends is None else _pieces(one, alphabet), one.score)
                 for k, one in enumerate(few)
             ]
             for i, few in enumerate(found)
@@ -257,6 +266,8 @@ class Translator:
 
         def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
             ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
+            in_word = self.model.segments.get_buffer("is_word")[batch.target]
+            ends[:, :-1] |= ~(in_word[:, :-1] & in_word[:, 1:])  # elsewhere than inside a word, a cut is no choice
             ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
             return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
 
@@ -340,8 +351,10 @@ class LineError(UserError):
         self.kind, self.number, self.problem = kind, number, problem
 
 
-def _pieces(text: str, ends: Sequence[int]) -> list[str]:
-    return [text[start:end] for start, end in pairwise([0, *ends])]
+def _pieces(found: Hypothesis, alphabet: Alphabet) -> list[str]:
+    """The segments of a search that decides on them; one of specials alone has no text and is left out."""
+    pieces = [alphabet.decode(found.symbols[start:end]) for start, end in pairwise([0, *(found.ends or [])])]
+    return [piece for piece in pieces if piece]
 
 
 def _joined(parts: Sequence[Translation]) -> Translation:

@@ -35,6 +35,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object a line
 AllowUnknownOption = Annotated[
     bool, typer.Option("--allow-unknown", help="Accept characters that the model has never seen, as <unk>.")
 ]
+PretokenisedOption = Annotated[
+    bool, typer.Option("--pretokenised", help="The source is already split into the model's subwords, by blanks.")
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
@@ -50,11 +53,11 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def load_translator(model: Path, device: str, threads: int | None) -> Translator:
+def load_translator(model: Path, device: str, threads: int | None, pretokenised: bool = False) -> Translator:
     from ssmt.translator import Translator
 
     set_threads(threads)
-    return Translator.load(model, device)
+    return Translator.load(model, device, pretokenised)
 
 
 def read_pairs(source: str | None, target: str) -> tuple[list[str] | None, list[str]]:

@@ -14,6 +14,7 @@ from ssmt.cli.shared import (
     JsonOption,
     ModelArgument,
     OutputOption,
+    PretokenisedOption,
     Record,
     SourceOption,
     TargetOption,
@@ -46,6 +47,7 @@ def translate(
         str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
     ] = STANDARD_STREAM,
     output: OutputOption = STANDARD_STREAM,
+    pretokenised: PretokenisedOption = False,
     search: Annotated[
         Literal["marginal", "dynamic", "mixture", "sample"],
         typer.Option(help="Exact sum over segmentations; the paper's decoding; its weak baseline; random samples."),
@@ -75,6 +77,13 @@ def translate(
         Literal["safe", "paper"],
         typer.Option(help="Of dynamic decoding: stop when nothing open is better, or after BEAM ends as in the paper."),
     ] = "safe",
+    final_normalise: Annotated[
+        Literal["segments", "characters", "none"] | None,
+        typer.Option(help="With --stop paper: what final scores are divided by.", show_default="as --normalise"),
+    ] = None,
+    average_next: Annotated[
+        bool, typer.Option("--average-next", help="Of dynamic decoding: average a new segment with the one before it.")
+    ] = False,
     temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
     batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
@@ -90,7 +99,7 @@ def translate(
 
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
-    translator = load_translator(model, device, threads)
+    translator = load_translator(model, device, threads, pretokenised)
     prefixes = None if prefix is None else read_lines(prefix)
     known_length = None if input == STANDARD_STREAM else sum(1 for _ in stream_lines(input))
     if prefixes is not None and known_length is not None:
@@ -120,6 +129,8 @@ def translate(
                 prefixes=None if prefixes is None else prefixes[done : done + len(block)],
                 normalise=normalise,
                 stop=stop,
+                final_normalise=final_normalise,
+                average_next=average_next,
                 temperature=temperature,
                 seed=seed,
                 batch_characters=batch_characters,
@@ -157,6 +168,7 @@ def segment(
     separator: Annotated[str, typer.Option(help="What marks a cut inside a word.")] = "-",
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,
+    pretokenised: PretokenisedOption = False,
     batch_characters: BatchOption = 8000,
     threads: ThreadsOption = None,
     device: DeviceOption = "auto",
@@ -164,7 +176,7 @@ def segment(
     """Cut target sentences into the segments that the model finds most probable given the source."""
     if method == "posterior" and n_best > 1:
         raise UserError("--n-best goes with --method viterbi: the posterior gives one segmentation")
-    translator = load_translator(model, device, threads)
+    translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_pairs(source, target)
 
     def of_block(rows: list[int]) -> list[dict[str, Any]]:
@@ -216,12 +228,13 @@ def score(
     best_path: Annotated[bool, typer.Option("--best-path", help="Of the best segmentation instead of all.")] = False,
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,
+    pretokenised: PretokenisedOption = False,
     batch_characters: BatchOption = 8000,
     threads: ThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """The natural logarithm of each translation's probability, summed over all its segmentations."""
-    translator = load_translator(model, device, threads)
+    translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_parallel(source, target)
     kind = "path" if best_path else "marginal"
 
