@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -265,7 +266,7 @@ def morphology(
             with naming_lines({"source": tune_on, "target": tune_on}):
                 tuned = gold_posteriors(translator, tuning, conditioned=not no_source)
             best = measure.precision_recall_curve(tuning, tuned).best_threshold
-            thresholds[f"{name}, posterior >= {best:.3f} (tuned on {Path(tuning.name).name})"] = best
+            thresholds[f"{name}, posterior >= {best:.3g} (tuned)"] = best
         for title, value in thresholds.items():
             predicted[title] = measure.cuts_above(posteriors, value)
         record[name] = {
@@ -284,6 +285,9 @@ def morphology(
         for kind in ("boundary", "identification")
         for average in ("micro", "macro")
     ]
+    if tuning is not None:
+        tuned_on = (f"Tuned: the threshold with the best F1 of boundaries (micro) on {tuning.name}.",)
+        found = [replace(table, notes=table.notes + tuned_on) for table in found]
     write_results(found, {"gold": wanted.name, "systems": measure.as_dict(scores), "posteriors": record}, form, output)
     if plot is not None:
         from ssmt.evaluation import plots

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,9 +199,10 @@ def _show_translations(
     how = "" if decoding is None else f" Models decode by {decoding[0]} search with beam {decoding[1]}."
     with page.section("Translation", f"{test.title[0].upper()}{test.title[1:]}.{how}"):
         page.table(as_table(scores, intervals=len(systems) <= 6 and samples > 0))
-        for row in evenly_spaced(test.targets, examples):
-            own = {name: lines[row] for name, lines in systems.items()}
-            page.translations(test.sources[row], {"reference": test.targets[row], **own})
+        with page.columns():
+            for row in evenly_spaced(test.targets, examples):
+                own = {name: lines[row] for name, lines in systems.items()}
+                page.translations(test.sources[row], {"reference": test.targets[row], **own})
 
 
 def _show_segmentations(
@@ -214,7 +215,7 @@ def _show_segmentations(
     order: Sequence[str],
 ) -> None:
     from ssmt.evaluation import morphology, plots
-    from ssmt.evaluation.examples import SegmentedText, evenly_spaced, example_html
+    from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
     from ssmt.evaluation.gold import Gold, gold_line
     from ssmt.evaluation.model_output import gold_cuts, gold_posteriors
     from ssmt.evaluation.report import Plot
@@ -241,15 +242,16 @@ def _show_segmentations(
                 '<span><b style="background:var(--wrong)"></b>cut where it has none</span>'
                 "<span>below each word: its gold morphemes</span></p>"
             )
-        for row in evenly_spaced(shown.texts, examples):
-            segmented = [
-                SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())
-                for name in translators
-            ]
-            line = shown.lines[row]
-            page.html(
-                example_html(line.source, segmented, line.cuts if gold is not None else None, len(translators) > 1)
-            )
+        hues = Hues()
+        with page.columns():
+            for row in evenly_spaced(shown.texts, examples):
+                segmented = [
+                    SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())
+                    for name in translators
+                ]
+                line = shown.lines[row]
+                right = None if gold is None else line.cuts
+                page.html(example_html(line.source, segmented, right, hues, name_systems=len(translators) > 1))
     if gold is None:
         return
     scores = {name: morphology.evaluate_segmentation(gold, found) for name, found in cuts.items()}
@@ -259,18 +261,15 @@ def _show_segmentations(
     with page.section(
         "Morphemes", f"{next(iter(scores.values())).words:,} words of {Path(gold.name).name}, segmented {context}."
     ):
-        page.plots(
-            [
-                Plot(
-                    "precision-recall",
-                    plots.precision_recall(curves, points, order=order),
-                    "Precision and recall of boundaries",
-                    "Along a curve the posterior threshold falls. Filled: the most probable segmentation.",
-                )
-            ]
+        figure = plots.precision_recall(curves, points, order=order)
+        caption = "Along a curve the posterior threshold falls. Filled: the most probable segmentation."
+        boundaries, identified = (
+            morphology.as_table(scores, measure, decimals=1) for measure in ("boundary", "identification")
         )
-        page.table(morphology.as_table(scores, "boundary"))
-        page.table(morphology.as_table(scores, "identification"))
+        page.plots(
+            [Plot("precision-recall", figure, "Precision and recall of boundaries", caption)],
+            beside=[replace(boundaries, notes=()), identified],
+        )
 
 
 def _subsets(directory: Path, test: TestSet) -> dict[str, Subset]:

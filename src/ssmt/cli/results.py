@@ -104,9 +104,10 @@ def write_results(found: Sequence[Table], record: dict[str, Any], form: Format, 
             console = Console(file=stream, highlight=False)
             if not console.is_terminal:
                 console = Console(file=stream, highlight=False, width=_WIDTH_OF_FILES)
-            for table in found:
-                console.print(tables.terminal(replace(table, notes=())))
-                for note in table.notes:  # signatures are copied from here: not one may be folded
+            for table in found:  # title and notes are not folded to the table's width: signatures are copied from here
+                console.print(table.title, style="italic", markup=False, soft_wrap=True)
+                console.print(tables.terminal(replace(table, title="", notes=())))
+                for note in table.notes:
                     console.print(note, markup=False, soft_wrap=True)
                 console.print()
         else:

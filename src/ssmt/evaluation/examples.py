@@ -5,7 +5,6 @@ A word is a grid with one column a character, so that bars, segments and gold mo
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -27,12 +26,14 @@ class SegmentedText:
     posteriors: Sequence[float]
 
 
-def example_html(source: str | None, segmented: Sequence[SegmentedText], gold: Cuts | None, name_systems: bool) -> str:
+def example_html(
+    source: str | None, segmented: Sequence[SegmentedText], gold: Cuts | None, hues: Hues, *, name_systems: bool
+) -> str:
     """One sentence: its source, and its segmentation by each system above the gold morphemes, where there are any."""
     rows = [f'<p class="source">{escape(source)}</p>'] if source else []
     for one in segmented:
         label = f'<span class="system">{escape(one.system)}</span>' if name_systems else ""
-        rows.append(f'<p class="segmented">{label}{_text_html(one, gold)}</p>')
+        rows.append(f'<p class="segmented">{label}{_text_html(one, gold, hues)}</p>')
     return f'<div class="example">{"".join(rows)}</div>'
 
 
@@ -45,12 +46,17 @@ def evenly_spaced(texts: Sequence[str], count: int, longest: int = 110) -> list[
     return [rows[(2 * step + 1) * len(rows) // (2 * count)] for step in range(count)]
 
 
-def hue(morpheme: str) -> int:
-    """The same morpheme has the same colour, in every sentence and every report."""
-    return zlib.crc32(morpheme.lower().encode()) % 360
+class Hues:
+    """A colour for each morpheme, the same wherever it occurs; successive ones are far apart, so neighbours differ."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def of(self, morpheme: str) -> int:
+        return round(self._known.setdefault(morpheme.lower(), len(self._known)) * 137.508) % 360
 
 
-def _text_html(one: SegmentedText, gold: Cuts | None) -> str:
+def _text_html(one: SegmentedText, gold: Cuts | None, hues: Hues) -> str:
     tokens, start = [], 0
     for token in one.text.split(" "):
         pieces = []
@@ -58,14 +64,14 @@ def _text_html(one: SegmentedText, gold: Cuts | None) -> str:
         for is_word, run in groupby(token, key=is_word_character):
             end = at + sum(1 for _ in run)
             outside = f'<span class="mark">{escape(one.text[at:end])}</span>'
-            pieces.append(_word_html(one, at, end, gold) if is_word else outside)
+            pieces.append(_word_html(one, at, end, gold, hues) if is_word else outside)
             at = end
         tokens.append(f'<span class="token">{"".join(pieces)}</span>')
         start += len(token) + 1
     return " ".join(tokens)
 
 
-def _word_html(one: SegmentedText, start: int, end: int, gold: Cuts | None) -> str:
+def _word_html(one: SegmentedText, start: int, end: int, gold: Cuts | None, hues: Hues) -> str:
     bars = []
     for offset in range(start + 1, end):
         posterior = float(one.posteriors[offset])
@@ -73,15 +79,17 @@ def _word_html(one: SegmentedText, start: int, end: int, gold: Cuts | None) -> s
             kind = "" if gold is None else ' class="right"' if offset in gold else ' class="wrong"'
             place = f"--c:{offset - start};--p:{posterior:.2f}"
             bars.append(f'<i{kind} style="{place}" title="cut here: {posterior:.2f}"></i>')
-    rows = [_segments_html(one.text, start, end, one.cuts, "segment")]
+    rows = [_segments_html(one.text, start, end, one.cuts, "segment", hues)]
     if gold is not None:
-        rows.append(_segments_html(one.text, start, end, gold, "gold"))
+        rows.append(_segments_html(one.text, start, end, gold, "gold", hues))
     return f'<span class="word" style="--n:{end - start}">{"".join(bars + rows)}</span>'
 
 
-def _segments_html(text: str, start: int, end: int, cuts: Collection[int], row: str) -> str:
+def _segments_html(text: str, start: int, end: int, cuts: Collection[int], row: str, hues: Hues) -> str:
     edges = [start, *sorted(cut for cut in cuts if start < cut < end), end]
-    return "".join(
-        f'<span class="{row}" style="--c:{a - start + 1};--w:{b - a};--h:{hue(text[a:b])}">{escape(text[a:b])}</span>'
-        for a, b in pairwise(edges)
-    )
+    spans = []
+    for first, last in pairwise(edges):
+        segment = text[first:last]
+        place = f"--c:{first - start + 1};--w:{len(segment)};--h:{hues.of(segment)}"
+        spans.append(f'<span class="{row}" style="{place}">{escape(segment)}</span>')
+    return "".join(spans)

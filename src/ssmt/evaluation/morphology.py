@@ -277,7 +277,8 @@ def as_table(
     columns = [[getattr(reading, part) for reading in readings.values()] for part in ("precision", "recall", "f1")]
     cells = []
     for column in columns:
-        best = max((f"{estimate.value:.{decimals}f}" for estimate in column), key=float, default="")
+        numbers = [f"{estimate.value:.{decimals}f}" for estimate in column]
+        best = max(numbers, key=float) if len(numbers) > 1 else ""  # one system alone is no best
         cells.append([_cell(estimate, best, decimals, intervals and estimate.low is not None) for estimate in column])
     rows = tuple((Cell(system), *row) for system, row in zip(readings, zip(*cells, strict=True), strict=True))
     notes = tuple(f"{system}: {score.signature}" for system, score in scores.items())

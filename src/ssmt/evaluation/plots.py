@@ -6,12 +6,13 @@ with its colours as CSS variables, so that one drawing serves light and dark pag
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 from ssmt.errors import UserError
 from ssmt.evaluation.composition import Subset
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+Parameters = ParamSpec("Parameters")
 Points = tuple[Sequence[float], Sequence[float]]  # x and y
 
 SUFFIXES = (".png", ".svg", ".pdf")
@@ -63,6 +65,20 @@ _STYLE: Any = {
 }
 
 
+def _styled(draw: Callable[Parameters, Figure]) -> Callable[Parameters, Figure]:
+    """Draw in our style, whatever the user's own settings of matplotlib are."""
+
+    @functools.wraps(draw)
+    def in_style(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Figure:
+        require()
+        import matplotlib
+
+        with matplotlib.rc_context(_STYLE):
+            return draw(*args, **kwargs)
+
+    return in_style
+
+
 def require(path: str | Path | None = None) -> None:
     """Refuse early what would fail late: no matplotlib, or a file of a kind that cannot be drawn."""
     if importlib.util.find_spec("matplotlib") is None:
@@ -94,6 +110,7 @@ def inline_svg(figure: Figure, label: str, identity: str) -> str:
     return f'<svg {view[0]} role="img" aria-label="{label}" xmlns:xlink="http://www.w3.org/1999/xlink">{rest}'
 
 
+@_styled
 def learning_curve(
     validated: Mapping[str, Points], trained: Mapping[str, Points], x_label: str, y_label: str, title: str = ""
 ) -> Figure:
@@ -112,6 +129,7 @@ def learning_curve(
     return figure
 
 
+@_styled
 def precision_recall(
     curves: Mapping[str, PrecisionRecallCurve], points: Mapping[str, tuple[float, float]], order: Sequence[str] = ()
 ) -> Figure:
@@ -132,8 +150,10 @@ def precision_recall(
         axes.plot(curve.recall[kept], curve.precision[kept], color=colour, label=name, zorder=3)
         best = (curve.recall[curve.best], curve.precision[curve.best])
         axes.plot(*best, "o", color=colour, markersize=6, markerfacecolor=PAPER, markeredgewidth=1.6, zorder=5)
-        label = f"F1 {curve.f1[curve.best]:.1f} at {curve.best_threshold:.2f}"
-        axes.annotate(label, best, xytext=(6, 6), textcoords="offset points", fontsize=8, zorder=6)
+        threshold = "< 0.01" if curve.best_threshold < 0.01 else f"{curve.best_threshold:.2f}"
+        label = f"F1 {curve.f1[curve.best]:.1f} at {threshold}"
+        side, shift = ("right", 2) if best[0] > 70 else ("left", 6)
+        axes.annotate(label, best, xytext=(shift, 7), textcoords="offset points", fontsize=8, ha=side, zorder=6)
     for name, (precision, recall) in points.items():
         style = _style(names, name)
         shown = None if name in curves else name
@@ -146,6 +166,7 @@ def precision_recall(
     return figure
 
 
+@_styled
 def bars(values: Mapping[str, Mapping[str, float]], y_label: str, title: str = "", order: Sequence[str] = ()) -> Figure:
     """Groups of bars, `values[group][system]`: chrF of each system on each subset is the paper's Figure 3."""
     figure, axes = _figure(title, "", y_label)
@@ -168,19 +189,29 @@ def bars(values: Mapping[str, Mapping[str, float]], y_label: str, title: str = "
     return figure
 
 
+@_styled
 def growth(subsets: Iterable[Subset], title: str = "") -> Figure:
     """Compound and atom divergence of each subset while it grows, and the divergence it was to reach."""
     figure, axes = _figure(title, "sentences chosen", "divergence from training text")
     for index, subset in enumerate(subsets):
         colour, x = SERIES[index % len(SERIES)], range(1, len(subset.chosen) + 1)
-        axes.plot(x, subset.compound_divergences, color=colour, label=f"target {subset.target_divergence:g}: words")
-        axes.plot(x, subset.atom_divergences, color=colour, linestyle=(0, (3, 2)), linewidth=1.2, label="morphemes")
+        target = f"{subset.target_divergence:g}"
+        axes.plot(x, subset.compound_divergences, color=colour, label=f"words, target {target}")
+        axes.plot(
+            x,
+            subset.atom_divergences,
+            color=colour,
+            linestyle=(0, (3, 2)),
+            linewidth=1.2,
+            label=f"morphemes, target {target}",
+        )
         axes.axhline(subset.target_divergence, color=colour, linewidth=0.7, alpha=0.6)
     axes.set_ylim(0, 1)
     _legend(axes, ncols=1, loc="upper right")
     return figure
 
 
+@_styled
 def lines(series: Mapping[str, Points], x_label: str, y_label: str, title: str = "") -> Figure:
     """One line with markers for each series. Where x are whole numbers, those are the ticks."""
     figure, axes = _figure(title, x_label, y_label)
@@ -192,6 +223,7 @@ def lines(series: Mapping[str, Points], x_label: str, y_label: str, title: str =
     return figure
 
 
+@_styled
 def categories(series: Mapping[str, tuple[Sequence[str], Sequence[float]]], x_label: str, y_label: str) -> Figure:
     """As `lines`, where x are words or numbers far apart: one place for each, in the order of appearance."""
     figure, axes = _figure("", x_label, y_label)
@@ -205,17 +237,14 @@ def categories(series: Mapping[str, tuple[Sequence[str], Sequence[float]]], x_la
 
 
 def _figure(title: str, x_label: str, y_label: str) -> tuple[Figure, Axes]:
-    require()
-    import matplotlib
     from matplotlib.figure import Figure
 
-    with matplotlib.rc_context(_STYLE):
-        figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
-        axes = figure.subplots()
-        axes.set(xlabel=x_label, ylabel=y_label)
-        axes.set_title(title)
-        axes.tick_params(length=0)
-        axes.margins(y=0.08)
+    figure = Figure(figsize=(_WIDTH, _HEIGHT), layout="constrained")
+    axes = figure.subplots()
+    axes.set(xlabel=x_label, ylabel=y_label)
+    axes.set_title(title)
+    axes.tick_params(length=0)
+    axes.margins(y=0.08)
     return figure, axes
 
 

@@ -58,13 +58,18 @@ class Page:
         """Finished HTML: whoever made it has escaped its texts."""
         self._sections[-1][1].append(fragment)
 
-    def heading(self, text: str) -> None:
-        self.html(f'<h3 class="part">{escape(text)}</h3>')
-
     def table(self, table: Table) -> None:
         self.html(table_html(table))
 
-    def plots(self, figures: Iterable[Plot]) -> None:
+    @contextmanager
+    def columns(self) -> Iterator[None]:
+        """What is added inside stands side by side where there is room."""
+        self.html('<div class="columns">')
+        yield
+        self.html("</div>")
+
+    def plots(self, figures: Iterable[Plot], beside: Sequence[Table] = ()) -> None:
+        """Plots side by side where there is room, and tables beside the last one."""
         elements = []
         for plot in figures:
             assert plot.name not in [other.name for other in self.figures], "every plot has files of its own"
@@ -72,6 +77,8 @@ class Page:
             svg = plots.inline_svg(plot.figure, escape(plot.title), plot.name)
             caption = f"<figcaption>{escape(plot.caption)}</figcaption>" if plot.caption else ""
             elements.append(f"<figure><h3>{escape(plot.title)}</h3>{svg}{caption}</figure>")
+        if beside:
+            elements.append(f"<div>{''.join(map(table_html, beside))}</div>")
         self.html(f'<div class="plots">{"".join(elements)}</div>')
 
     def translations(self, source: str | None, lines: Mapping[str, str]) -> None:
@@ -119,7 +126,8 @@ class Page:
 def table_html(table: Table) -> str:
     def cell(value: Cell) -> str:
         kinds = " ".join(kind for kind, on in (("best", value.underlined), ("bold", value.bold)) if on)
-        return f'<td class="{kinds}">{escape(value.text)}</td>' if kinds else f"<td>{escape(value.text)}</td>"
+        text = re.sub(r" (\[[^]]*\])$", r"<small>\1</small>", escape(value.text))  # an interval goes below its score
+        return f'<td class="{kinds}">{text}</td>' if kinds else f"<td>{text}</td>"
 
     caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)

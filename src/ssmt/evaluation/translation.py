@@ -179,6 +179,7 @@ def as_table(
         columns.append(f"{metric} ↓" if metric in LOWER_IS_BETTER else metric)
         columns += ["p"] if with_p_values else []
     best = {score.metric: f"{score.score:.{decimals}f}" for score in report.scores if score.is_best}
+    compared = len(report.systems) > 1  # one system alone is no best
     rows = []
     for system in report.systems:
         row = [Cell(system)]
@@ -189,12 +190,13 @@ def as_table(
             if intervals and score.interval is not None:
                 text += f" ± {score.interval:.{decimals}f}"
             ties = number == best[metric]
-            row.append(Cell(text, underlined=ties, bold=ties or score.not_significantly_worse_than_best))
+            bold = ties or score.not_significantly_worse_than_best
+            row.append(Cell(text, underlined=ties and compared, bold=bold and compared))
             if with_p_values:
                 row.append(Cell("" if score.p_value is None else f"{score.p_value:.3f}"))
         rows.append(tuple(row))
     notes = [f"{metric}: {report[report.systems[0], metric].signature}" for metric in report.metrics]
-    if len(report.systems) > 1:
+    if compared:
         notes.insert(0, "Underlined: best.")
         if report.samples > 0:
             notes[0] += f" Bold: difference from the best not significant (p >= {SIGNIFICANCE_LEVEL})."
