@@ -48,6 +48,9 @@ class TextConfig(Section):
     length_ratio: float | None = Field(
         None, gt=0, description="most target characters a source character may become (none: measured in training)"
     )
+    single_blanks: bool = Field(
+        False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
+    )
     skip_bad_lines: bool = Field(
         False, description="leave out training pairs that are empty or too long instead of stopping"
     )

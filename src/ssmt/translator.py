@@ -28,6 +28,7 @@ from ssmt.search.decode import Search, translate_texts
 from ssmt.text.alphabet import Alphabet, describe_characters, is_word_character
 from ssmt.text.corpus import Batch, batches_by_length, make_batch
 from ssmt.text.lines import normalise as normalise_text
+from ssmt.text.lines import with_single_blanks
 
 Method = Literal["viterbi", "posterior"]
 Result = TypeVar("Result")
@@ -236,7 +237,7 @@ class Translator:
         batch_characters: int = 8000,
     ) -> list[list[Segmentation]]:
         """The n most probable segmentations of each target, best first; fewer where there are fewer."""
-        texts = [normalise_text(target) for target in targets]
+        texts = [self._target_text(target) for target in targets]
 
         def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
             paths = lattice.n_best(scores, batch.target_lengths, n)
@@ -262,7 +263,7 @@ class Translator:
         """Each target cut where the posterior probability of a boundary exceeds the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
-        texts = [normalise_text(target) for target in targets]
+        texts = [self._target_text(target) for target in targets]
 
         def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
             ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
@@ -300,7 +301,7 @@ class Translator:
         batch_characters: int,
     ) -> list[Result]:
         """One result for each pair, computed in batches of like length and given back in order."""
-        sources, targets = [normalise_text(text) for text in sources], [normalise_text(text) for text in targets]
+        sources, targets = [normalise_text(text) for text in sources], [self._target_text(text) for text in targets]
         self._check(sources, targets, allow_unknown)
         results: list[Result | None] = [None] * len(targets)
         encoded_sources = self.vocabulary.encode_sources(sources)
@@ -337,6 +338,10 @@ class Translator:
                     f"the model has never seen {describe_characters(unknown)}; mend the text, or accept such "
                     f"characters as <unk> with --allow-unknown (allow_unknown=True in Python)",
                 )
+
+    def _target_text(self, text: str) -> str:
+        text = normalise_text(text)
+        return with_single_blanks(text) if self.config.text.single_blanks else text
 
     @staticmethod
     def _or_empty(sources: Sequence[str] | None, targets: Sequence[str]) -> Sequence[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import _codecs
 import argparse
-import pickle
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -72,25 +72,13 @@ def _load(path: Path) -> Any:
     with open_for_reading(path), torch.serialization.safe_globals(HARMLESS):
         try:
             return torch.load(path, map_location="cpu", weights_only=True)
-        except pickle.UnpicklingError as error:
-            names = _foreign_names(path)
-            if not names:
-                reason = str(error).split("\n")[0]
-                raise UserError(f"{path}: cannot be read as a checkpoint ({reason})") from None
-            raise UserError(
-                f"{path}: refused, because loading it would run code: it asks for {', '.join(names)}. Nothing of it "
-                f"was run. A checkpoint of fairseq holds tensors and plain data only"
-            ) from None
-        except (RuntimeError, EOFError, KeyError, ValueError, TypeError, AttributeError, IndexError) as error:
-            reason = (str(error).split("\n") or [""])[0]
-            raise UserError(f"{path}: cannot be read as a checkpoint ({reason or type(error).__name__})") from None
-
-
-def _foreign_names(path: Path) -> list[str]:
-    try:
-        return sorted(torch.serialization.get_unsafe_globals_in_checkpoint(path))
-    except Exception:  # a damaged file, or one of before torch 1.6: only asked to make a message better
-        return []
+        except Exception as error:  # a bad file can fail in any way at all; none of them is the program's fault
+            if foreign := re.search(r"GLOBAL (\S+) (was not an allowed|whose module)", str(error)):
+                raise UserError(
+                    f"{path}: refused, and nothing in it was run. It asks to load {foreign[1]}, which can run code; a "
+                    f"checkpoint of fairseq holds nothing but tensors and plain data"
+                ) from None
+            raise UserError(f"{path}: is no checkpoint, or a damaged one ({type(error).__name__})") from None
 
 
 def _options(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:

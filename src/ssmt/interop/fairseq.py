@@ -115,10 +115,11 @@ def config_of(options: dict[str, Any], vocabulary: Vocabulary, path: Path) -> Co
         if (options.get(key) or width) != width:
             raise UserError(f"{path}: was made with {key}={options[key]!r}, which must be the width, {width}")
 
-    text = {
+    text: dict[str, Any] = {
         "source_vocabulary": len(vocabulary.source),
         "lexicon_size": len(vocabulary.lexicon),
         "longest_segment": needed("max_seg_len"),
+        "single_blanks": True,
     }
     for ours, theirs in (("longest_source", "max_source_positions"), ("longest_target", "max_target_positions")):
         if options.get(theirs) is not None:

@@ -20,7 +20,15 @@ from torch import Tensor
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.text.lines import STANDARD_STREAM, name_of, read_lines, reason, require_equal_lengths, stream_lines
+from ssmt.text.lines import (
+    STANDARD_STREAM,
+    name_of,
+    read_lines,
+    reason,
+    require_equal_lengths,
+    stream_lines,
+    with_single_blanks,
+)
 
 CHUNK_LINES = 10_000
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
@@ -217,6 +225,8 @@ class PairReader:
                 remaining = 1 + sum(1 for _ in pairs)
                 lengths = (count - 1, count - 1 + remaining)
                 require_equal_lengths(self.source, lengths[target is None], self.target, lengths[source is None])
+            if self.limits.single_blanks:
+                target = with_single_blanks(target)
             problem = self._problem(count, source, target)
             if problem is None:
                 yield count, source, target

@@ -27,6 +27,10 @@ def normalise(text: str) -> str:
     return unicodedata.normalize("NFC", text)
 
 
+def with_single_blanks(text: str) -> str:
+    return " ".join(text.split())
+
+
 def name_of(path: str | Path) -> str:
     """What messages call a file: its path, or a name for the standard stream."""
     return "standard input" if str(path) == STANDARD_STREAM else str(path)
