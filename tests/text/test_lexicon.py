@@ -90,7 +90,7 @@ def test_trie_is_the_dictionary_of_all_prefixes(
 ) -> None:
     entries = random_grams(alphabet_size + count, alphabet_size, count, longest)
     trie = Trie(entries, alphabet_size)
-    assert (trie._buffers["dense"] is None) == (kind_of_trie == "sorted" or alphabet_size == 40_000)
+    assert (trie.dense is None) == (kind_of_trie == "sorted" or alphabet_size == 40_000)
     prefixes = {entry[:size] for entry in entries for size in range(len(entry) + 1)}
     node_of: dict[tuple[int, ...], int] = {(): 0}
     for prefix in sorted(prefixes - {()}, key=lambda prefix: (len(prefix), prefix)):

@@ -52,6 +52,7 @@ class Trie(nn.Module):
     entry_of_node: Tensor  # (U,) lexicon id, or ABSENT for a string that only begins an entry
     range_start: Tensor  # (U,) the entries below a node are range_start <= id < range_end
     range_end: Tensor  # (U,)
+    dense: Tensor | None  # (U*C,) node by code, or ABSENT; only where it is small enough
 
     def __init__(self, entries: Sequence[Gram], alphabet_size: int) -> None:
         super().__init__()
@@ -91,33 +92,37 @@ class Trie(nn.Module):
 
     def child(self, nodes: Tensor, characters: Tensor) -> Tensor:
         """The node reached from each node by each character, or ABSENT; ABSENT nodes have no children."""
-        codes = nodes * self.alphabet_size + characters
-        found = torch.searchsorted(self.codes, codes).clamp(max=len(self.codes) - 1)
-        return torch.where((nodes >= 0) & (self.codes[found] == codes), found + 1, ABSENT)
+        codes = (nodes * self.alphabet_size + characters).clamp(min=0)
+        if self.dense is not None:
+            found = self.dense.index_select(0, codes.reshape(-1)).view(codes.shape).long()
+        else:
+            place = torch.searchsorted(self.codes, codes).clamp(max=len(self.codes) - 1)
+            found = torch.where(self.codes[place] == codes, place + 1, ABSENT)
+        return found.masked_fill(nodes < 0, ABSENT)
 
     def children_of(self, nodes: Tensor) -> Tensor:
         """The children of each node by character, or ABSENT. (...) -> (..., C)"""
-        dense = self.get_buffer("dense") if self._buffers["dense"] is not None else None
-        if dense is None:
+        if self.dense is None:
             return self.child(nodes.unsqueeze(-1), torch.arange(self.alphabet_size, device=nodes.device))
-        rows = dense.view(-1, self.alphabet_size)[nodes.clamp(min=0)].long()
+        rows = self.dense.view(-1, self.alphabet_size)[nodes.clamp(min=0)].long()
         return rows.masked_fill((nodes < 0).unsqueeze(-1), ABSENT)
 
     def walk(self, characters: Tensor, legal: Tensor, depth: int) -> list[tuple[Tensor, Tensor]]:
         """Follow the flat text from every position; for each length, the starts still inside the trie and their nodes.
 
-        characters, legal: (n,). The starts shrink from length to length, and with them the work.
+        characters, legal: (n,). The starts shrink from length to length, and with them the work. (`index_select` by
+        the places that remain is twice as fast as a mask in brackets.)
         """
         starts = torch.nonzero(legal > 0).squeeze(-1)
         nodes = torch.zeros_like(starts)
         reached = []
         for length in range(depth):
-            nodes = self.child(nodes, characters[starts + length])
-            alive = nodes != ABSENT
-            starts, nodes = starts[alive], nodes[alive]
+            nodes = self.child(nodes, characters.index_select(0, starts + length))
+            alive = torch.nonzero(nodes != ABSENT).squeeze(-1)
+            starts, nodes = starts.index_select(0, alive), nodes.index_select(0, alive)
             reached.append((starts, nodes))
-            longer = legal[starts] > length + 1
-            starts, nodes = starts[longer], nodes[longer]
+            longer = torch.nonzero(legal.index_select(0, starts) > length + 1).squeeze(-1)
+            starts, nodes = starts.index_select(0, longer), nodes.index_select(0, longer)
         return reached
 
 
@@ -151,9 +156,9 @@ class Lexicon(nn.Module):
         characters, legal: (..., T); result (..., T, L), int64.
         """
         flat_characters, flat_legal = characters.reshape(-1), legal.reshape(-1)
-        ids = flat_characters.new_full((flat_characters.shape[0], longest), ABSENT)
+        ids = flat_characters.new_full((flat_characters.shape[0] * longest,), ABSENT)
         for length, (starts, nodes) in enumerate(self.trie.walk(flat_characters, flat_legal, longest)):
-            ids[starts, length] = self.trie.entry_of_node[nodes]
+            ids.index_copy_(0, starts * longest + length, self.trie.entry_of_node.index_select(0, nodes))
         return ids.view(*characters.shape, longest)
 
     def save(self, path: Path) -> None:
