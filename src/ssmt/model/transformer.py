@@ -216,11 +216,19 @@ class DecoderCache:
         """Row i of the next step continues row `rows[i]` of this one, within the same sentence."""
         if isinstance(self.position, Tensor):
             self.position = self.position[rows]
-        elif len(rows) == len(self.layers[0].keys) and torch.equal(rows, torch.arange(len(rows), device=rows.device)):
+            used = self.layers[0].keys.shape[2]
+        else:
+            used = self.position
+        if len(rows) < len(self.layers[0].keys):
+            for layer in self.layers:
+                layer.keys, layer.values = (x.index_select(0, rows) for x in (layer.keys, layer.values))
             return
-        for layer in self.layers:
-            layer.keys = layer.keys.index_select(0, rows)
-            layer.values = layer.values.index_select(0, rows)
+        moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
+        if len(moved):  # rows that stay in place are not copied, nor room that is not used yet
+            origin = rows[moved]
+            for layer in self.layers:
+                for x in (layer.keys, layer.values):
+                    x[moved, :, :used] = x[origin, :, :used]
 
     def select_sentences(self, sentences: Tensor) -> None:
         """Keep the source of some sentences only; the rows are reordered separately."""

@@ -14,6 +14,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 
 ScoreType = Literal["marginal", "path", "tokens"]
+COMPACT_BELOW = 0.75  # the share of a batch's sentences still searched at which the others are dropped
 IMPOSSIBLE = NEG_INF / 2  # scores below this are of what cannot be
 
 
@@ -155,18 +156,36 @@ def beam_search(scorer: Scorer, sentences: int, options: SearchOptions) -> list[
         ]
         if not staying:
             break
+        top, origin, symbol = in_place_of_their_origin(origin, top, origin, symbol)
         rows = torch.arange(B, device=top.device).unsqueeze(1) * K + origin  # (B, K) in the old rows
         alive = top > IMPOSSIBLE
-        if len(staying) < B:
-            kept = torch.tensor(staying, device=top.device)
+        kept = torch.tensor(staying, device=top.device)
+        if len(staying) <= COMPACT_BELOW * B:
             rows, symbol, alive = rows[kept], symbol[kept], alive[kept]
             scorer.select_sentences(kept)
             active = [active[row] for row in staying]
+        elif len(staying) < B:  # complete sentences idle until there are enough of them to be worth moving the others
+            alive &= torch.zeros(B, 1, dtype=torch.bool, device=top.device).index_fill_(0, kept, True)
         read = symbol.unsqueeze(-1)
         history = read if history is None else torch.cat([history.flatten(0, 1)[rows], read], dim=2)
         scorer.advance(rows.view(-1), symbol.reshape(-1))
         step += 1
     return finished.hypotheses
+
+
+def in_place_of_their_origin(origin: Tensor, *fields: Tensor) -> list[Tensor]:
+    """Order the K hypotheses of each sentence so that as many as possible stand in the row they come from: what a row
+    keeps (its cache) then need not be copied. The first child of a row takes its place, others take free ones.
+
+    origin and fields (B, K); the fields come back reordered."""
+    B, K = origin.shape
+    same = origin.unsqueeze(2) == origin.unsqueeze(1)  # (B, K, K)
+    first = ~(same & torch.ones(K, K, dtype=torch.bool, device=origin.device).tril(-1)).any(dim=2)
+    taken = torch.zeros(B, K + 1, dtype=torch.int8, device=origin.device)
+    taken.scatter_(1, torch.where(first, origin, K), 1)
+    free = torch.sort(taken[:, :K], dim=1, stable=True).indices  # free rows come first
+    place = torch.where(first, origin, free.gather(1, ((~first).cumsum(dim=1) - 1).clamp(min=0)))
+    return [torch.empty_like(field).scatter_(1, place, field) for field in fields]
 
 
 def _collect(

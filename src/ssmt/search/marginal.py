@@ -13,7 +13,7 @@ Whether y ends its segment need not be known to rank it: the mass covers both. O
 chosen is the mass split, into a_{j+1} and what goes on. The mass of `prefix + </s>` is the probability of the
 finished string.
 
-Shapes: N rows (hypotheses), A = L ages: how long ago the open segment began, C alphabet.
+Shapes: N rows (hypotheses), n open segments of all of them, L longest segment, C alphabet.
 """
 
 from __future__ import annotations
@@ -43,48 +43,48 @@ class MarginalScorer:
         self.can_begin = generable(alphabet).to(model.device)
 
         previous = torch.full((rows,), self.eos, device=model.device)
-        states = model.decoder.step(previous, self.cache)
-        begun = self.search.begin(states, previous)
-        precision = sum_precision(model.device)
-        self.log_a = torch.full((rows, self.L), NEG_INF, dtype=precision, device=model.device)  # log a_k by age
-        self.log_a[:, 0] = 0.0
-        # Ages lie side by side in rows of OpenSegments: age 0 of all hypotheses, then age 1, ...
-        self.open = OpenSegments.cat(*[begun] * self.L)
+        # The open segments of all hypotheses: which hypothesis each belongs to, log a_k of its start, the segment.
+        self.rows = rows
+        self.row = torch.arange(rows, device=model.device)
+        self.log_a = torch.zeros(rows, dtype=sum_precision(model.device), device=model.device)
+        self.open = self.search.begin(model.decoder.step(previous, self.cache), previous)
 
     def extensions(self) -> Tensor:
         """The mass of every prefix with every next character. (N, C)"""
-        N = len(self.log_a)
         # Anything can begin a segment; only word characters go on with one.
-        legal = torch.cat([self.can_begin.expand(N, -1), self.is_word.expand(N * (self.L - 1), -1)])
-        onward = self.search.continuations(self.open, legal)  # (A*N, C)
+        legal = torch.where((self.open.length == 0).unsqueeze(1), self.can_begin, self.is_word)
+        onward = self.search.continuations(self.open, legal)  # (n, C)
         if not self.search.proper:
             self._pay_for_the_end_of_eos(onward)
-        weighted = self.log_a.T.unsqueeze(-1) + onward.view(self.L, N, self.C)
+        weighted = self.log_a.new_full((self.L, self.rows, self.C), NEG_INF)
+        weighted[self.open.length, self.row] = self.log_a.unsqueeze(1) + onward
         mass = torch.logsumexp(weighted, dim=0)
         allowed = self.limits.allowed(self.length, self.can_begin, self.eos)
         return mass.masked_fill(~allowed.repeat_interleave(self.beam, dim=0), NEG_INF)
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
-        N, L, old_N = len(rows), self.L, len(self.log_a)
+        N, L, n = len(rows), self.L, len(self.row)
         self.length += 1
-        log_a = self.log_a.index_select(0, rows)
-        in_word = self.is_word[symbols].unsqueeze(1)  # a character that is no letter goes on with no segment
-        log_a[:, 1:] = log_a[:, 1:].where(in_word, NEG_INF)
-        ages = torch.arange(L, device=rows.device).unsqueeze(1)
-        open = self.open.select((ages * old_N + rows).view(-1))  # (A*N)
-        read = self.search.read(open, symbols.repeat(L))
+        # The open segments of the new rows, by age; a character that is no letter goes on with none but the newest.
+        place = torch.full((L, self.rows), -1, device=rows.device)
+        place[self.open.length, self.row] = torch.arange(n, device=rows.device)
+        place = place[:, rows]  # (L, N)
+        place[1:] = place[1:].where(self.is_word[symbols], -1)
+        age, row = (place >= 0).nonzero(as_tuple=True)  # a synchronisation: how many are open
+        origin = place[age, row]
+        log_a = self.log_a[origin]
+        ended, further, going_on = self.search.advance(self.open.select(origin), symbols[row])
         # a_{j+1} = sum over k of a_k p(y_k..j)                                                               Eq. 5
-        ended = self.search.log_prob_if_ended(read, symbols.repeat(L)).view(L, N)
-        new_a = torch.logsumexp(log_a + ended.T, dim=1)
+        weighted = log_a.new_full((L, N), NEG_INF)
+        weighted[age, row] = log_a + ended
+        new_a = torch.logsumexp(weighted, dim=0)
 
         self.cache.reorder(rows)
-        states = self.model.decoder.step(symbols, self.cache)
-        begun = self.search.begin(states, symbols)
-        # Everything is one character older; the oldest, now of length L, can only have ended.
-        still = torch.arange(N * (L - 1), device=rows.device)
-        self.open = OpenSegments.cat(begun, read.select(still))
-        older = log_a[:, : L - 1].where(in_word, NEG_INF)
-        self.log_a = torch.cat([new_a.unsqueeze(1), older], dim=1)
+        begun = self.search.begin(self.model.decoder.step(symbols, self.cache), symbols)
+        self.rows = N
+        self.row = torch.cat([torch.arange(N, device=rows.device), row[going_on]])
+        self.log_a = torch.cat([new_a, log_a[going_on]])
+        self.open = OpenSegments.cat(begun, further)
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
@@ -92,8 +92,8 @@ class MarginalScorer:
 
     def _pay_for_the_end_of_eos(self, onward: Tensor) -> None:
         """With `proper: false` a finished string pays for the `<eom>` after `</s>` too, as its lattice does."""
-        N = len(self.log_a)
-        new = self.open.select(torch.arange(N, device=onward.device))
+        N = self.rows
+        new = self.open.select(torch.arange(N, device=onward.device))  # the segments that begin now come first
         eos = torch.full((N,), self.eos, device=onward.device)
         onward[:N, self.eos] = self.search.log_prob_if_ended(self.search.read(new, eos), eos)
 

@@ -49,16 +49,17 @@ class LexiconRows:
     def __init__(self, steps: int, rows: int, entries: int, device: torch.device) -> None:
         self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
         self.rows = rows
-        self.sums = torch.zeros(steps * rows, entries + 1, dtype=self.dtype, device=device)
+        self.sums = torch.empty(steps * rows, entries + 1, dtype=self.dtype, device=device)
+        self.sums[:, 0] = 0.0
         self.step = 0
 
-    def add(self, log_probs: Tensor) -> Tensor:
+    def add(self, probabilities: Tensor) -> Tensor:
         """Keep the distributions of one step (n, V); returns their slots (n,)."""
         first = self.step * self.rows
         self.step = (self.step + 1) % (len(self.sums) // self.rows)
-        written = self.sums[first : first + len(log_probs)]
-        torch.cumsum(log_probs.to(self.dtype).exp_(), dim=1, out=written[:, 1:])
-        return torch.arange(first, first + len(log_probs), device=log_probs.device)
+        slots = slice(first, first + len(probabilities))
+        torch.cumsum(probabilities, dim=1, dtype=self.dtype, out=self.sums[slots, 1:])
+        return torch.arange(slots.start, slots.stop, device=probabilities.device)
 
     def mass(self, slot: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """The probability of the entries start..end-1. slot (n,), start and end (n, ...)."""
@@ -95,8 +96,29 @@ class SegmentSearch:
             spelling = self.characters.advance(self.characters.begin(states), self.input_table[previous])
             following = self.characters.log_probs(spelling, first=True)
         zeros = previous.new_zeros(n)
-        slot = self.lexicon.add(self.segments.entry_log_probs(states)) if self.lexicon is not None else zeros
-        return OpenSegments(log_gate, log_not_gate, slot, zeros, zeros, log_gate * 0, *spelling, following)
+        slot = zeros
+        if self.lexicon is not None and self.segments.entries is not None:
+            slot = self.lexicon.add(torch.softmax(self.segments.entries(states).float(), dim=-1))
+        return OpenSegments(
+            log_gate, log_not_gate, slot, zeros, zeros, torch.zeros_like(log_gate), *spelling, following
+        )
+
+    def advance(self, open: OpenSegments, characters: Tensor) -> tuple[Tensor, OpenSegments, Tensor]:
+        """Every segment goes on with one more character: log p of its ending there (n,), the segments that can go on
+        after it, and which those are (m,). The character model takes its step only where the outcome is open."""
+        goes_on = self.is_word[characters] & (open.length + 1 < self.longest)
+        if not self.proper:  # even certain ends are paid for
+            read = self.read(open, characters)
+            rows = goes_on.nonzero().squeeze(-1)
+            return self.log_prob_if_ended(read, characters), read.select(rows), rows
+        rows = goes_on.nonzero().squeeze(-1)
+        further = self.read(open.select(rows), characters[rows])
+        node = self.trie.child(open.node, characters)
+        spelt = None
+        if self.characters is not None:
+            spelt = open.spelt + open.next.gather(1, characters.unsqueeze(1)).squeeze(1)
+            spelt = spelt.index_add(0, rows, further.next[:, self.eom])
+        return self._mix(open, spelt, self._entry_log_prob(open.slot, node)), further, rows
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
