@@ -49,8 +49,7 @@ class LexiconRows:
     def __init__(self, steps: int, rows: int, entries: int, device: torch.device) -> None:
         self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
         self.rows = rows
-        self.sums = torch.empty(steps * rows, entries + 1, dtype=self.dtype, device=device)
-        self.sums[:, 0] = 0.0
+        self.sums = torch.empty(steps * rows, entries, dtype=self.dtype, device=device)
         self.step = 0
 
     def add(self, probabilities: Tensor) -> Tensor:
@@ -58,14 +57,15 @@ class LexiconRows:
         first = self.step * self.rows
         self.step = (self.step + 1) % (len(self.sums) // self.rows)
         slots = slice(first, first + len(probabilities))
-        torch.cumsum(probabilities, dim=1, dtype=self.dtype, out=self.sums[slots, 1:])
+        torch.cumsum(probabilities.to(self.dtype), dim=1, out=self.sums[slots])
         return torch.arange(slots.start, slots.stop, device=probabilities.device)
 
     def mass(self, slot: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """The probability of the entries start..end-1. slot (n,), start and end (n, ...)."""
-        flat, width = self.sums.view(-1), self.sums.shape[1]
-        offset = (slot * width).view(-1, *([1] * (start.dim() - 1)))
-        return flat[offset + end] - flat[offset + start]
+        """The probability of the entries start..end-1; 0 where there are none. slot (n,), start and end (n, ...)."""
+        flat = self.sums.view(-1)
+        before = (slot * self.sums.shape[1] - 1).view(-1, *([1] * (start.dim() - 1)))
+        below_start = flat[(before + start).clamp_(min=0)].masked_fill_(start == 0, 0.0)
+        return (flat[(before + end).clamp_(min=0)] - below_start).masked_fill_(end == start, 0.0)
 
 
 class SegmentSearch:
@@ -150,8 +150,7 @@ class SegmentSearch:
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            child = self.trie.children_of(open.node)  # (n, C)
-            below = _log(self._mass_below(open.slot, child))
+            below = _log(self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node)))  # (n, C)
         return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
 
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
@@ -160,8 +159,8 @@ class SegmentSearch:
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            child = self.trie.children_of(open.node)
-            below = _log(self._mass_below(open.slot, child) - self._entry_mass(open.slot, child))
+            below = self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node))
+            below = _log(below - self._entry_mass(open.slot, self.trie.children_of(open.node)))
         return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
 
     def endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
@@ -173,12 +172,6 @@ class SegmentSearch:
         rows = torch.arange(n, device=open.length.device).repeat_interleave(C)
         ended = self.log_prob_if_ended(self.read(open.select(rows), every), every)
         return ended.view(n, C).masked_fill(~legal, NEG_INF)
-
-    def _mass_below(self, slot: Tensor, node: Tensor) -> Tensor:
-        assert self.lexicon is not None
-        present = node.clamp(min=0)
-        mass = self.lexicon.mass(slot, self.trie.range_start[present], self.trie.range_end[present])
-        return mass.masked_fill(node == ABSENT, 0.0)
 
     def _entry_mass(self, slot: Tensor, node: Tensor) -> Tensor:
         assert self.lexicon is not None
@@ -210,5 +203,4 @@ def generable(alphabet: Alphabet) -> Tensor:
 
 def _log(probability: Tensor) -> Tensor:
     """Logarithm in float32, NEG_INF for zero (or what rounding leaves of it)."""
-    log = probability.clamp(min=0).log().float()
-    return log.clamp(min=NEG_INF)
+    return probability.float().clamp_(min=0).log_().clamp_(min=NEG_INF)
