@@ -206,14 +206,14 @@ class Original:
         memory = self.layers("encoder", self.embedded("encoder", source), None)
         return self.layers("decoder", self.embedded("decoder", [2, *target[:-1]]), memory)
 
-    def spelling(self, state: Tensor, before: int, segment: list[int]) -> float:
-        """7: log p_char of a segment, its `<eom>` included."""
+    def spelling(self, state: Tensor, before: int, segment: list[int], ended: bool = True) -> float:
+        """7: log p_char of a segment with its `<eom>`, or of its characters alone."""
         hidden = self.linear("decoder.char_decoder.transform", state).view(1, 1, -1)
         outputs, _ = self.lstm(
             self.scaled("decoder", [before, *segment]).unsqueeze(1), (hidden, torch.zeros_like(hidden))
         )
         log_probs = self.linear("decoder.char_decoder.fc", outputs[:, 0]).log_softmax(-1)
-        return sum(float(log_probs[i, id]) for i, id in enumerate([*segment, 4]))
+        return sum(float(log_probs[i, id]) for i, id in enumerate([*segment, *([4] if ended else [])]))
 
     def segment(self, state: Tensor, before: int, segment: list[int]) -> float:
         """8: log (g p_char + (1 - g) p_lex)."""
@@ -238,3 +238,77 @@ class Original:
                     total += alpha[start] * math.exp(self.segment(states[start], before, segment))
             alpha.append(total)
         return [math.log(a) for a in alpha]
+
+    def next_characters(self, source: list[int], prefix: list[int], start: int) -> tuple[list[float], list[float]]:
+        """12: `con` and `end` of every next character, given the characters so far and where the last segment began.
+
+        `<pad>` is left out: the original can write it by its lexicon alone, we never do.
+        """
+        state = self.states(source, [*prefix, 2])[start]
+        before, open = (prefix[start - 1] if start else 2), prefix[start:]
+        gate = float(torch.sigmoid(self.linear("decoder.mixture_gate_func", state)))
+        logits = self.linear("decoder.lex_decoder.fc", self.linear("decoder.lex_decoder.transform", state))
+        entries = logits.softmax(-1).tolist()
+        texts = [*([special] for special in SPECIALS), *(list(text) for text in LEXICON)]
+        con, end = [], []
+        for id, symbol in enumerate(self.characters):
+            segment = [*open, id]
+            in_word = all(self.characters[one].isalpha() for one in segment)
+            con.append(-math.inf)
+            end.append(-math.inf)
+            if in_word and len(segment) < self.shape.max_seg_len:
+                spelt = self.spelling(state, before, segment, ended=False)
+                begin = [self.characters[one] for one in segment]
+                n = len(begin)
+                longer = sum(p for p, text in zip(entries, texts, strict=True) if text[:n] == begin and len(text) > n)
+                con[-1] = math.log(gate * math.exp(spelt) + (1 - gate) * longer)
+            if in_word or (not open and symbol not in ("<pad>", "<eom>")):
+                end[-1] = self.segment(state, before, segment)
+        return con, end
+
+    def decode(
+        self, source: list[int], beam: int, normalisation: str, averaged: bool, longest: int, shortest: int = 1
+    ) -> list[tuple[tuple[int, ...], tuple[int, ...], float]]:
+        """13 to 15: finished hypotheses as (characters, ends of their segments, final score), best first.
+
+        A hypothesis is its characters, its boundaries with the 0 in front, and the log-probabilities of its segments,
+        the last of them open in the beam `con`.
+        """
+        in_search, at_end = normalisation.split("-")
+        eos = 2
+        con: list[Any] = []
+        end: list[Any] = [([], [0], [])]
+        finished: list[tuple[tuple[int, ...], tuple[int, ...], float]] = []
+        for step in range(longest + 1):
+            pools: dict[bool, list[Any]] = {False: [], True: []}
+            for is_end, (characters, eoms, segments) in [*((False, one) for one in con), *((True, one) for one in end)]:
+                closed = segments if is_end else segments[:-1]
+                for closes, scores in zip(
+                    (False, True), self.next_characters(source, characters, eoms[-1]), strict=True
+                ):
+                    count = {"seg": len(eoms), "char": step + closes + len(eoms), "none": 1}[in_search]
+                    for id, score in enumerate(scores):
+                        at_length = step == longest
+                        if score == -math.inf or (at_length and id != eos) or (id == eos and step < max(shortest, 1)):
+                            continue
+                        total, by = sum(closed) + score, count
+                        if averaged and is_end and closed:
+                            total = sum(closed[:-1]) + (closed[-1] + score) / 2
+                            by = count - {"seg": 1, "char": 2, "none": 0}[in_search]
+                        boundaries = [*eoms, step + 1] if closes else eoms
+                        pools[closes].append((total / by, [*characters, id], boundaries, [*closed, score]))
+            for pool in pools.values():
+                pool.sort(key=lambda one: -one[0])
+            con = [one[1:] for one in pools[False][:beam]]
+            end = []
+            for place, (_, characters, eoms, segments) in enumerate(pools[True][: 2 * beam]):
+                if len(end) == beam:
+                    break
+                if characters[-1] != eos:
+                    end.append((characters, eoms, segments))
+                elif place < beam:
+                    by = {"seg": len(eoms) - 1, "char": len(eoms), "none": 1}[at_end]
+                    finished.append((tuple(characters[:-1]), tuple(eoms[1:-1]), segments[-1] / by))
+                    if len(finished) == beam:
+                        return sorted(finished, key=lambda one: -one[2])
+        return sorted(finished, key=lambda one: -one[2])

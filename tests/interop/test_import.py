@@ -14,7 +14,9 @@ import torch
 from ssmt import Translator, lattice
 from ssmt.errors import UserError
 from ssmt.interop.fairseq import import_fairseq
-from ssmt.text.corpus import make_batch
+from ssmt.search.beam import Limits, SearchOptions
+from ssmt.search.decode import decode
+from ssmt.text.corpus import make_batch, padded
 from tests.interop.original import (
     CHARACTERS,
     LEXICON,
@@ -66,6 +68,42 @@ def test_computes_what_the_original_computes(tmp_path: Path, name: str) -> None:
     for table, source, target in zip(tables, sources, targets, strict=True):
         expected = original.forward_table(list(source), target)
         assert table[: len(target) + 1] == pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("beam", "normalisation", "averaged", "shortest"),
+    [
+        (1, "seg-seg", False, 1),
+        (3, "seg-seg", False, 1),
+        (3, "char-char", False, 4),
+        (3, "none-none", False, 1),
+        (3, "seg-none", False, 1),
+        (3, "seg-seg", True, 1),
+        (2, "char-seg", True, 1),
+    ],
+)
+def test_decodes_as_the_original_decodes(
+    tmp_path: Path, beam: int, normalisation: str, averaged: bool, shortest: int
+) -> None:
+    longest, shape = 7, Shape(max_seg_len=4)
+    tensors = random_tensors(shape, seed=beam)
+    tensors["decoder.lex_decoder.fc.bias"][SPECIALS.index("<pad>")] -= 20  # which no model learns to write
+    tensors["decoder.char_decoder.fc.bias"][2] -= 1  # `</s>`: not so soon
+    files = write_files(tmp_path, checkpoint_of(tensors, shape.options(), "cfg"))
+    model = Translator.load(imported(tmp_path, files), "cpu").model
+    names: dict[str, Any] = {"seg": "segments", "char": "characters", "none": "none"}
+    in_search, at_end = (names[part] for part in normalisation.split("-"))
+    options = SearchOptions(
+        beam, beam, 0.0, shortest, in_search, "paper", final_normalise=at_end, average_next=averaged
+    )
+    sources = [[4, 5, 6, 2], [8, 9, 2]]
+    lengths = torch.tensor([longest, longest])
+    limits = Limits(lengths, shortest, torch.zeros(2, 0, dtype=torch.int64), torch.zeros_like(lengths))
+    found = decode(model, padded(sources, 1), limits, "dynamic", options, [0, 0])
+    for source, few in zip(sources, found, strict=True):
+        expected = Original(tensors, shape).decode(source, beam, normalisation, averaged, longest, shortest)
+        assert [(tuple(one.symbols), tuple(one.ends or ())) for one in few] == [one[:2] for one in expected]
+        assert [one.rank for one in few] == pytest.approx([one[2] for one in expected], abs=1e-4)
 
 
 def test_an_unused_output_layer_is_passed_over(tmp_path: Path) -> None:
