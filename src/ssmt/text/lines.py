@@ -164,15 +164,8 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
         with _naming_failures("standard output"):
             if isinstance(sys.stdout, io.TextIOWrapper):
                 sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # like files, whatever the terminal's locale
-            try:
-                yield sys.stdout
-                sys.stdout.flush()
-            except BrokenPipeError:
-                raise
-            except OSError:
-                # What is still buffered would fail once more when the interpreter ends, with a status of its own.
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-                raise
+            yield sys.stdout
+            sys.stdout.flush()
     elif target.is_dir():
         raise UserError(f"{path}: is a directory; name a file in it")
     elif target.exists() and not target.is_file():
