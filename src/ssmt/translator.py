@@ -160,7 +160,8 @@ class Translator:
         alphabet = self.vocabulary.alphabet
         texts = [[alphabet.decode(one.symbols) for one in few] for few in found]
         unsegmented = [(i, k) for i, few in enumerate(found) for k, one in enumerate(few) if one.ends is None]
-        best = self.n_best_segmentations([sources[i] for i, _ in unsegmented], [texts[i][k] for i, k in unsegmented], 1)
+        # As they are, and not as a user's text: normalised, they could be other strings, even of unknown characters.
+        best = self._best_segmentations([sources[i] for i, _ in unsegmented], [texts[i][k] for i, k in unsegmented], 1)
         by_lattice = {place: few[0].segments for place, few in zip(unsegmented, best, strict=True)}
         return [
             [
@@ -204,7 +205,7 @@ class Translator:
             result = total(scores, batch.target_lengths)
             return (result[0] if isinstance(result, tuple) else result).tolist()
 
-        return self._over_lattices(sources, targets, of_batch, allow_unknown, batch_characters)
+        return self._over_lattices(*self._prepared(sources, targets, allow_unknown), of_batch, batch_characters)
 
     def segment(
         self,
@@ -237,8 +238,11 @@ class Translator:
         batch_characters: int = 8000,
     ) -> list[list[Segmentation]]:
         """The n most probable segmentations of each target, best first; fewer where there are fewer."""
-        texts = [self._target_text(target) for target in targets]
+        return self._best_segmentations(*self._prepared(sources, targets, allow_unknown), n, batch_characters)
 
+    def _best_segmentations(
+        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int = 8000
+    ) -> list[list[Segmentation]]:
         def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
             paths = lattice.n_best(scores, batch.target_lengths, n)
             return [
@@ -246,7 +250,7 @@ class Translator:
                 for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
             ]
 
-        found = self._over_lattices(self._or_empty(sources, texts), texts, of_batch, allow_unknown, batch_characters)
+        found = self._over_lattices(sources, texts, of_batch, batch_characters)
         return [
             [Segmentation(cut(text, ends), score) for score, ends in paths]
             for text, paths in zip(texts, found, strict=True)
@@ -263,7 +267,7 @@ class Translator:
         """Each target cut where the posterior probability of a boundary exceeds the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
-        texts = [self._target_text(target) for target in targets]
+        sources, texts = self._prepared(sources, targets, allow_unknown)
 
         def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
             ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
@@ -272,7 +276,7 @@ class Translator:
             ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
             return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
 
-        found = self._over_lattices(self._or_empty(sources, texts), texts, of_batch, allow_unknown, batch_characters)
+        found = self._over_lattices(sources, texts, of_batch, batch_characters)
         return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, found, strict=True)]
 
     def boundary_posteriors(
@@ -289,7 +293,7 @@ class Translator:
             lengths = batch.target_lengths.tolist()
             return [row[: length - 1] for row, length in zip(boundaries, lengths, strict=True)]
 
-        return self._over_lattices(self._or_empty(sources, targets), targets, of_batch, allow_unknown, batch_characters)
+        return self._over_lattices(*self._prepared(sources, targets, allow_unknown), of_batch, batch_characters)
 
     @torch.inference_mode()
     def _over_lattices(
@@ -297,12 +301,9 @@ class Translator:
         sources: Sequence[str],
         targets: Sequence[str],
         of_batch: Callable[[Tensor, Batch], list[Result]],
-        allow_unknown: bool,
         batch_characters: int,
     ) -> list[Result]:
-        """One result for each pair, computed in batches of like length and given back in order."""
-        sources, targets = [normalise_text(text) for text in sources], [self._target_text(text) for text in targets]
-        self._check(sources, targets, allow_unknown)
+        """One result for each prepared pair, computed in batches of like length and given back in order."""
         results: list[Result | None] = [None] * len(targets)
         encoded_sources = self.vocabulary.encode_sources(sources)
         encoded_targets = self.vocabulary.encode_targets(targets)
@@ -316,6 +317,16 @@ class Translator:
             for row, result in zip(rows, of_batch(self.model.lattice(batch), batch), strict=True):
                 results[row] = result
         return results  # type: ignore[return-value]
+
+    def _prepared(
+        self, sources: Sequence[str] | None, targets: Sequence[str], allow_unknown: bool
+    ) -> tuple[list[str], list[str]]:
+        """A user's pairs, normalised and checked; without sources, empty ones."""
+        blanks = with_single_blanks if self.config.text.single_blanks else str
+        texts = [blanks(normalise_text(target)) for target in targets]
+        given = [""] * len(texts) if sources is None else [normalise_text(source) for source in sources]
+        self._check(given, texts, allow_unknown)
+        return given, texts
 
     def _check(self, sources: Sequence[str], targets: Sequence[str], allow_unknown: bool) -> None:
         if len(sources) != len(targets):
@@ -338,14 +349,6 @@ class Translator:
                     f"the model has never seen {describe_characters(unknown)}; mend the text, or accept such "
                     f"characters as <unk> with --allow-unknown (allow_unknown=True in Python)",
                 )
-
-    def _target_text(self, text: str) -> str:
-        text = normalise_text(text)
-        return with_single_blanks(text) if self.config.text.single_blanks else text
-
-    @staticmethod
-    def _or_empty(sources: Sequence[str] | None, targets: Sequence[str]) -> Sequence[str]:
-        return [""] * len(targets) if sources is None else sources
 
 
 class LineError(UserError):
