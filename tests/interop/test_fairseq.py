@@ -218,12 +218,12 @@ def settings() -> list[Any]:
     return [
         pytest.param(1, "seg-seg", False, 1, 1, id="beam 1"),
         pytest.param(5, "seg-seg", False, 1, 1, id="beam 5"),
-        pytest.param(1, "char-char", False, 1, 1, id="beam 1 by characters"),
+        pytest.param(1, "char-char", False, 1, 2, id="beam 1 by characters"),
         pytest.param(5, "char-char", False, 1, 2, id="beam 5 by characters"),
         pytest.param(5, "none-none", False, 1, 3, id="not normalised"),
         pytest.param(5, "seg-none", False, 1, 3, id="normalised but at the end"),
         pytest.param(5, "seg-seg", True, 1, 3, id="averaged"),
-        pytest.param(1, "seg-seg", False, 12, 1, id="beam 1, 12 characters at least"),
+        pytest.param(1, "seg-seg", False, 12, 2, id="beam 1, 12 characters at least"),
         pytest.param(5, "seg-seg", False, 12, 3, id="beam 5, 12 characters at least"),
     ]
 

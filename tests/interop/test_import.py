@@ -190,6 +190,18 @@ def test_the_originals_stop_writes_specials_and_their_segments_have_no_text(tmp_
         assert len(one.text) <= 6
 
 
+@pytest.mark.parametrize("character", ["\u2126", " "])
+def test_output_is_not_normalised(tmp_path: Path, character: str) -> None:
+    """The Ohm sign and several blanks would be other text, with another score, if they came in."""
+    tensors = random_tensors(Shape(), 1)
+    tensors["decoder.lex_decoder.fc.bias"][len(SPECIALS) + LEXICON.index(character)] += 20
+    tensors["decoder.mixture_gate_func.bias"] -= 20
+    files = write_files(tmp_path, checkpoint_of(tensors, Shape().options(), "cfg"))
+    found = Translator.load(imported(tmp_path, files), "cpu").translate(["I see"], beam=2, min_length=4, max_length=4)
+    assert found.texts == [4 * character]
+    assert found.segments == [4 * [character]]
+
+
 def test_command_line_round_trip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = made_up(tmp_path)
     (tmp_path / "source").write_text("I see\na bird .\n", encoding="utf-8")
