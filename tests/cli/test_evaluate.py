@@ -236,8 +236,18 @@ def test_bad_calls_of_morphology(ssmt: Ssmt, tmp_path: Path, gold: Path, model_d
     refused(ssmt("morphology", "--gold", gold, "--segmented", f"s={short}"), "21 lines", "short.txt has 1")
     refused(ssmt("morphology", "--gold", gold), "Nothing to measure")
     refused(ssmt("morphology", "--gold", gold, "--segmented", gold, "--tune-on", gold), "need --model")
-    long = write(tmp_path / "long.tsv", ["a\ta", f"{'a' * 1001}\t{'a' * 1001}"])
-    refused(ssmt("morphology", "--gold", long, *model), r"long.tsv, line 2: has 1,001 characters")
+    long = write(tmp_path / "long.tsv", ["a\ta", f"{'a' * 4001}\t{'a' * 4001}"])
+    refused(ssmt("morphology", "--gold", long, *model), r"long.tsv, line 2: has 4,001 characters")
+
+
+def test_gold_may_be_longer_than_what_the_model_was_trained_on(
+    ssmt: Ssmt, tmp_path: Path, model_directory: Path
+) -> None:
+    text = "nibona " * 150 + "inyoni"
+    gold = write(tmp_path / "long.tsv", [f"see {'bird ' * 220}\t{text}\t{text.replace('nib', 'ni|b')}"])
+    outcome = ssmt("morphology", "--gold", gold, "--model", f"m={model_directory}", "--json", "--samples", 0)
+    assert outcome.status == 0, outcome.err
+    assert json.loads(outcome.out)["systems"]["m"]["words"] == 151
 
 
 # Compositional generalisation

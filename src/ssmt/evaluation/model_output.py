@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
+from ssmt.config import changed
 from ssmt.evaluation.composition import Segment, trim
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
@@ -14,6 +16,7 @@ from ssmt.search.decode import Search
 from ssmt.translator import LineError, Translator
 
 Floats = npt.NDArray[np.float64]
+LONGER = 4  # times the length of the model's longest line
 BLOCK = 64  # lines between two steps of a progress bar
 
 
@@ -43,14 +46,26 @@ def gold_cuts(translator: Translator, gold: Gold, *, conditioned: bool = True) -
 
     Gold texts may hold characters that the model has never seen; they count as `<unk>`.
     """
-    sources = gold.sources if conditioned else None
-    return [cuts_of(segments) for segments in translator.segment(sources, gold.texts, allow_unknown=True)]
+    sources, patient = gold.sources if conditioned else None, _patient(translator)
+    return [cuts_of(segments) for segments in patient.segment(sources, gold.texts, allow_unknown=True)]
 
 
 def gold_posteriors(translator: Translator, gold: Gold, *, conditioned: bool = True) -> list[Floats]:
     """The probability of a cut at each offset of each gold text, both ends included."""
-    sources = gold.sources if conditioned else None
-    return [offsets(row) for row in translator.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
+    sources, patient = gold.sources if conditioned else None, _patient(translator)
+    return [offsets(row) for row in patient.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
+
+
+def _patient(translator: Translator) -> Translator:
+    """The same model, taking longer lines than in training.
+
+    Every word of a gold file is to be measured (the paper's has sentences of 1,176 characters), positions are
+    sinusoids without an end, and a segmentation costs far less memory than an update."""
+    limits = translator.config.text
+    raised = {"longest_source": LONGER * limits.longest_source, "longest_target": LONGER * limits.longest_target}
+    patient = copy.copy(translator)
+    patient.config = changed(translator.config, {"text": raised}, "limits")
+    return patient
 
 
 def offsets(after_each_character: Sequence[float]) -> Floats:

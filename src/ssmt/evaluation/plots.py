@@ -152,8 +152,8 @@ def precision_recall(
         axes.plot(*best, "o", color=colour, markersize=6, markerfacecolor=PAPER, markeredgewidth=1.6, zorder=5)
         threshold = "< 0.01" if curve.best_threshold < 0.01 else f"{curve.best_threshold:.2f}"
         label = f"F1 {curve.f1[curve.best]:.1f} at {threshold}"
-        side, shift = ("right", 2) if best[0] > 70 else ("left", 6)
-        axes.annotate(label, best, xytext=(shift, 7), textcoords="offset points", fontsize=8, ha=side, zorder=6)
+        side, shift = ("right", (-4, -12)) if best[0] > 50 else ("left", (6, 6))  # beside the curve, not across it
+        axes.annotate(label, best, xytext=shift, textcoords="offset points", fontsize=8, ha=side, zorder=6)
     for name, (precision, recall) in points.items():
         style = _style(names, name)
         shown = None if name in curves else name

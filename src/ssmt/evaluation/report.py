@@ -173,6 +173,7 @@ def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Rec
     best_bits = min((value for value in lowest.values() if value is not None), default=None)
     best_chrf = max((value for value in highest.values() if value is not None), default=None)
     rows = []
+    compared = len(logs) > 1  # one run alone is no best
     for name, log in logs.items():
         bits, chrf = lowest[name], highest[name]
         rows.append(
@@ -181,8 +182,8 @@ def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Rec
                 *(Cell(str(described.get(name, {}).get(column, "–"))) for column in columns),
                 Cell(f"{max((line['update'] for line in log), default=0):,}" if log else "–"),
                 Cell(f"{max((line.get('minutes', 0.0) for line in log), default=0.0):.1f}" if log else "–"),
-                Cell("–" if bits is None else f"{bits:.3f}", bold=bits is not None and bits == best_bits),
-                Cell("–" if chrf is None else f"{chrf:.1f}", bold=chrf is not None and chrf == best_chrf),
+                Cell("–" if bits is None else f"{bits:.3f}", bold=compared and bits is not None and bits == best_bits),
+                Cell("–" if chrf is None else f"{chrf:.1f}", bold=compared and chrf is not None and chrf == best_chrf),
             )
         )
     heads = ("Run", *columns, "Updates", "Minutes", "Bits/char ↓", "chrF")
