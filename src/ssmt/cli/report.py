@@ -243,7 +243,7 @@ def _show_segmentations(
                 "<span>below each word: its gold morphemes</span></p>"
             )
         hues = Hues()
-        with page.columns():
+        with page.columns(narrow=shown.context == "words"):
             for row in evenly_spaced(shown.texts, examples):
                 segmented = [
                     SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())

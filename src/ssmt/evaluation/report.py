@@ -62,9 +62,9 @@ class Page:
         self.html(table_html(table))
 
     @contextmanager
-    def columns(self) -> Iterator[None]:
-        """What is added inside stands side by side where there is room."""
-        self.html('<div class="columns">')
+    def columns(self, narrow: bool = False) -> Iterator[None]:
+        """What is added inside stands side by side where there is room: two sentences, or several words (`narrow`)."""
+        self.html(f'<div class="columns{" narrow" if narrow else ""}">')
         yield
         self.html("</div>")
 
