@@ -18,6 +18,8 @@ from ssmt.errors import UserError
 from ssmt.text.lines import read_lines
 
 Preset = Literal["tiny", "small", "base"]
+ModelName = Literal["ssmt", "bpe", "ulm", "dpe"]
+LexiconSource = Literal["ngrams", "bpe", "ulm", "file"]
 Layer = tuple[str, Mapping[str, Any]]  # where settings come from, and the settings
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
@@ -41,6 +43,15 @@ class TextConfig(Section):
     """How text becomes numbers."""
 
     source_vocabulary: int = Field(5000, ge=8, description="subwords of the source language (sentencepiece BPE)")
+    subword_vocabulary: int = Field(
+        10000, ge=8, description="target subwords of bpe, ulm and dpe; of both languages where they share them"
+    )
+    shared_vocabulary: bool = Field(True, description="one vocabulary for both languages (bpe and ulm)")
+    subword_sampling: float = Field(
+        0.0, ge=0, le=1, description="cut training text anew each epoch: BPE dropout (bpe), alpha (ulm); 0: never"
+    )
+    lexicon: LexiconSource = Field("ngrams", description="where entries come from: ngrams, bpe, ulm, or a file")
+    lexicon_file: str | None = Field(None, description="with lexicon: file, its entries, one a line")
     lexicon_size: int = Field(5000, ge=1, description="entries of the target lexicon, all single characters included")
     longest_segment: int = Field(5, ge=1, le=20, description="L: characters of the longest segment")
     longest_source: int = Field(1000, ge=1, description="characters of the longest source line that is accepted")
@@ -54,6 +65,12 @@ class TextConfig(Section):
     skip_bad_lines: bool = Field(
         False, description="leave out training pairs that are empty or too long instead of stopping"
     )
+
+    @model_validator(mode="after")
+    def _check(self) -> TextConfig:
+        if (self.lexicon == "file") != (self.lexicon_file is not None):
+            raise ValueError("lexicon: file and lexicon_file: PATH go together")
+        return self
 
 
 class NetworkConfig(Section):
@@ -118,12 +135,50 @@ class TrainingConfig(Section):
         return self
 
 
+class SegmenterConfig(Section):
+    """The first model of dpe, which cuts the second one's training text; what is not here is as in the run."""
+
+    lexicon: LexiconSource = Field("bpe", description="where its entries come from (text.lexicon)")
+    longest_segment: int = Field(10, ge=1, le=20, description="L: characters of its longest segment")
+    characters: bool = Field(False, description="let its character model generate segments")
+    max_epochs: int | None = Field(20, ge=1, description="stop after this many passes (none: as in training)")
+    max_updates: int | None = Field(None, ge=1, description="stop after this many updates (none: as in training)")
+    max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes (none: as in training)")
+
+
 class Config(Section):
     """Everything that a run needs to know besides its files."""
 
+    model: ModelName = Field(
+        "ssmt", description="ssmt, or a Transformer on subwords: cut by bpe, by ulm, or by a first model (dpe)"
+    )
     text: TextConfig = TextConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
+    segmenter: SegmenterConfig = SegmenterConfig()
+
+    @model_validator(mode="after")
+    def _check(self) -> Config:
+        if self.text.subword_sampling and self.model not in ("bpe", "ulm"):
+            raise ValueError(f"text.subword_sampling is for bpe and ulm; {self.model} has no subwords to sample")
+        return self
+
+    @property
+    def of_segmenter(self) -> Config:
+        """The configuration of dpe's first model."""
+        own = self.segmenter
+        limits = {key: getattr(own, key) for key in ("max_epochs", "max_updates", "max_minutes")}
+        changes = {
+            "model": "ssmt",
+            "text": {
+                "lexicon": own.lexicon,
+                "lexicon_file": self.text.lexicon_file if own.lexicon == "file" else None,
+                "longest_segment": own.longest_segment,
+            },
+            "network": {"characters": own.characters, "lexicon": True},
+            "training": {key: value for key, value in limits.items() if value is not None},
+        }
+        return changed(self, changes, "segmenter")
 
     @classmethod
     def load(cls, path: Path) -> Config:
@@ -140,7 +195,7 @@ class Config(Section):
 # `base` is the paper's model and the default of every field; the others say only what differs from it.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "tiny": {
-        "text": {"source_vocabulary": 2000, "lexicon_size": 2000},
+        "text": {"source_vocabulary": 2000, "subword_vocabulary": 4000, "lexicon_size": 2000},
         "network": {"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
         "training": {"learning_rate": 2e-3, "warmup_updates": 400, "batch_characters": 4000},
     },
@@ -177,6 +232,10 @@ def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
     """The keys in which two configs differ, with both values."""
     for section in type(old).model_fields:
         before, after = getattr(old, section), getattr(new, section)
+        if not isinstance(before, Section):
+            if before != after:
+                yield section, before, after
+            continue
         for key in type(before).model_fields:
             if getattr(before, key) != getattr(after, key):
                 yield f"{section}.{key}", getattr(before, key), getattr(after, key)
@@ -184,13 +243,20 @@ def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
 
 def commented_yaml(config: Config) -> str:
     """The whole config as YAML with every key explained."""
+
+    def line(indent: str, key: str, value: Any, comment: str | None) -> str:
+        written = yaml.safe_dump(value, default_flow_style=True).removesuffix("...\n").strip()
+        return f"{indent}{key}: {written}".ljust(34) + f"  # {comment}"
+
     blocks = []
-    for name in type(config).model_fields:
-        section: Section = getattr(config, name)
-        lines = [f"# {section.__doc__}", f"{name}:"]
-        for key, field in type(section).model_fields.items():
-            value = yaml.safe_dump(getattr(section, key), default_flow_style=True).removesuffix("...\n").strip()
-            lines.append(f"  {key}: {value}".ljust(34) + f"  # {field.description}")
+    for name, field in type(config).model_fields.items():
+        section = getattr(config, name)
+        if isinstance(section, Section):
+            lines = [f"# {section.__doc__}", f"{name}:"]
+            for key, inner in type(section).model_fields.items():
+                lines.append(line("  ", key, getattr(section, key), inner.description))
+        else:
+            lines = [line("", name, section, field.description)]
         blocks.append("\n".join(lines) + "\n")
     return "\n".join(blocks)
 
@@ -257,17 +323,20 @@ def _explain(problem: Any) -> str:
     path = [str(part) for part in problem["loc"]]
     key = ".".join(path)
     if problem["type"] != "extra_forbidden":
-        return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+        return ": ".join([*([key] if key else []), problem["msg"].removeprefix("Value error, ")])
     if len(path) == 1 and (sections := difflib.get_close_matches(key, Config.model_fields, n=1, cutoff=0.7)):
         return f"there is no section {key!r}; did you mean {sections[0]!r}?"
     known = {
         f"{name}.{field}": field
         for name, section in Config.model_fields.items()
+        if isinstance(section.default, Section)
         for field in type(section.default).model_fields
     }
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6) or [
-        full for full, field in known.items() if difflib.get_close_matches(path[-1], [field], n=1, cutoff=0.7)
-    ]
+    near = (
+        [full for full, field in known.items() if field == path[-1]]
+        or difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+        or [full for full, field in known.items() if difflib.get_close_matches(path[-1], [field], n=1, cutoff=0.7)]
+    )
     hint = f"; did you mean {near[0]!r}?" if near else "; `ssmt config` prints all keys"
     return f"there is no setting {key!r}{hint}"
 

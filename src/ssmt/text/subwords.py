@@ -7,14 +7,23 @@ import warnings
 from collections.abc import Callable, Sequence
 from io import BytesIO
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import sentencepiece
 
 from ssmt.errors import UserError
 from ssmt.text.lines import open_for_reading, replacing
 
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in `typing` from Python 3.11 on
+
 Algorithm = Literal["bpe", "unigram"]
+MARK = "▁"  # sentencepiece writes it for a blank, and once more in front of every text
+# sentencepiece skips training text with these characters, or takes them for something else. Where text must survive,
+# characters that nobody writes (of Unicode's private use area) stand for them.
+_STAND_INS = {character: chr(0xF5A0 + place) for place, character in enumerate((MARK, "▅", "\t", "\0"))}
+_HIDE = str.maketrans({**_STAND_INS, " ": MARK})
+_SHOW = str.maketrans({stand_in: character for character, stand_in in _STAND_INS.items()} | {MARK: " "})
 MOST_TRAINING_LINES = 2_000_000  # sentencepiece samples from more; keeps its memory bounded
 
 
@@ -23,6 +32,7 @@ class Subwords:
 
     unk, eos, pad = 0, 1, 2
     file = "source.model"  # in a model directory
+    exact = False  # runs of blanks count as one
 
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
@@ -30,13 +40,18 @@ class Subwords:
 
     @classmethod
     def train(
-        cls, texts: Sequence[str], size: int, algorithm: Algorithm = "bpe", warn: Callable[[str], None] = warnings.warn
-    ) -> Subwords:
+        cls,
+        texts: Sequence[str],
+        size: int,
+        algorithm: Algorithm = "bpe",
+        warn: Callable[[str], None] = warnings.warn,
+    ) -> Self:
         """Learn `size` subwords; a corpus too small for that many gives what it can, with a warning."""
         asked = size
+        texts = [marked(text) for text in texts] if cls.exact else texts
         while True:
             try:
-                return cls(_train_sentencepiece(texts, size, algorithm))
+                return cls(_train_sentencepiece(texts, size, algorithm, cls.exact))
             except RuntimeError as error:
                 clamped = _clamped_size(str(error), size)
                 if clamped is None:
@@ -50,7 +65,8 @@ class Subwords:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""
-        encoded: list[list[int]] = self.processor.encode(list(lines), add_eos=True)
+        texts = [marked(line) for line in lines] if self.exact else list(lines)
+        encoded: list[list[int]] = self.processor.encode(texts, add_eos=True)
         return encoded
 
     def encode_split(self, lines: Sequence[str]) -> list[list[int]]:
@@ -62,7 +78,7 @@ class Subwords:
             temporary.write_bytes(self.serialised)
 
     @classmethod
-    def load(cls, path: Path) -> Subwords:
+    def load(cls, path: Path) -> Self:
         with open_for_reading(path) as stream:
             serialised = stream.read()
         try:
@@ -73,7 +89,56 @@ class Subwords:
         raise UserError(f"{path}: is not a sentencepiece model")
 
 
-def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm) -> bytes:
+class TargetSubwords(Subwords):
+    """Subwords from which a text comes back character by character, all its blanks included."""
+
+    file = "target.model"
+    exact = True
+
+    def __init__(self, serialised: bytes) -> None:
+        super().__init__(serialised)
+        self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
+
+    def cut(self, text: str) -> list[str]:
+        """The segments of a text; unknown characters keep theirs."""
+        return segments_of_pieces(self.processor.encode(marked(text), out_type=str))
+
+    def sample(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
+        """Random ids of each line: BPE with dropout `alpha`, or unigram segmentations in proportion to p ** alpha.
+
+        sentencepiece draws from a generator of each thread's own, made from the seed when the thread first draws; a
+        batch gets a new thread. So the draw depends on nothing but the arguments, whatever was drawn before.
+        """
+        sentencepiece.set_random_generator_seed(seed)
+        drawn: list[list[int]] = self.processor.encode(
+            [marked(line) for line in lines],
+            add_eos=True,
+            enable_sampling=True,
+            alpha=alpha,
+            nbest_size=-1,
+            num_threads=1,
+        )
+        return drawn
+
+
+def marked(text: str) -> str:
+    """A text as the concatenation of its subwords: a mark for each blank and one in front; nothing stays nothing."""
+    return MARK + text.translate(_HIDE) if text else ""
+
+
+def unmarked(pieces: str) -> str:
+    """The text of concatenated subwords: the inverse of `marked`."""
+    return pieces[1:].translate(_SHOW)
+
+
+def segments_of_pieces(pieces: Sequence[str]) -> list[str]:
+    """Subwords as segments whose concatenation is the text: blanks are segments of their own, as in every lattice."""
+    first = pieces[0][1:] if pieces else ""
+    parts = [part for piece in [first, *pieces[1:]] for part in re.split(f"({MARK})", piece) if part]
+    return [part.translate(_SHOW) for part in parts]
+
+
+def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm, exact: bool) -> bytes:
     model = BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(texts),
@@ -88,6 +153,8 @@ def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm) 
         bos_id=-1,
         input_sentence_size=MOST_TRAINING_LINES,
         max_sentence_length=1 << 16,
+        add_dummy_prefix=not exact,  # `marked` has put it there
+        remove_extra_whitespaces=not exact,
         num_threads=1,  # the order of merges must not depend on the machine
         minloglevel=2,
     )

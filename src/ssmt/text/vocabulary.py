@@ -1,11 +1,17 @@
-"""What a model needs to know of its two languages' writing: source subwords, target alphabet and lexicon."""
+"""What a model needs to know of its two languages' writing.
+
+The source is subwords for all models. The target is characters and a lexicon for those that segment while they
+translate, and subwords for those whose text is cut before.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +19,12 @@ import numpy.typing as npt
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.dictionary import DictionarySubwords
 from ssmt.text.lexicon import Lexicon
-from ssmt.text.subwords import Subwords
+from ssmt.text.lines import with_single_blanks
+from ssmt.text.pieces import Pieces
+from ssmt.text.subwords import Subwords, TargetSubwords, marked, segments_of_pieces, unmarked
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 
 class SourceSubwords(Protocol):
@@ -31,28 +42,82 @@ class SourceSubwords(Protocol):
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class BothSides(ABC):
+    """The vocabulary of any model: its source side, and what is asked of its target side."""
+
     source: SourceSubwords
-    alphabet: Alphabet
-    lexicon: Lexicon
-    pretokenised: bool = False  # source lines come already split into subwords, with blanks between them
+    # Source lines come already split into subwords, with blanks between them.
+    pretokenised: bool = field(default=False, kw_only=True)
 
     @property
     def source_pad(self) -> int:
         return self.source.pad
 
+    def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+        return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
+
+    def for_pretokenised(self) -> Self:
+        return replace(self, pretokenised=True)
+
+    @property
+    @abstractmethod
+    def sizes(self) -> tuple[int, int]:
+        """Symbols of the source and of the target."""
+
+    @property
+    @abstractmethod
+    def target_pad(self) -> int: ...
+
+    @abstractmethod
+    def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+        """Ids of each line, `</s>` at the end."""
+
+    @abstractmethod
+    def encode_prefix(self, text: str) -> npt.NDArray[np.int64]:
+        """What an output must begin with, in the units that the searches compare."""
+
+    @abstractmethod
+    def decode(self, ids: Iterable[int]) -> str:
+        """The text of a target's ids, without `</s>`."""
+
+    @abstractmethod
+    def unknown_characters(self, text: str) -> list[str]:
+        """Characters of a target that the model has never seen, in order of appearance."""
+
+    @abstractmethod
+    def save(self, directory: Path) -> None: ...
+
+    @classmethod
+    @abstractmethod
+    def load(cls, directory: Path) -> Self: ...
+
+
+@dataclass(frozen=True)
+class Vocabulary(BothSides):
+    """The target as characters, with a lexicon of segments."""
+
+    alphabet: Alphabet
+    lexicon: Lexicon
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return len(self.source), len(self.alphabet)
+
     @property
     def target_pad(self) -> int:
         return self.alphabet.pad
 
-    def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
-        return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
-
     def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
         return encode_targets(self.alphabet, lines)
 
-    def for_pretokenised(self) -> Vocabulary:
-        return replace(self, pretokenised=True)
+    def encode_prefix(self, text: str) -> npt.NDArray[np.int64]:
+        return self.alphabet.encode(text)
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return self.alphabet.decode(ids)
+
+    def unknown_characters(self, text: str) -> list[str]:
+        return self.alphabet.unknown_characters(text)
 
     def save(self, directory: Path) -> None:
         self.source.save(directory / self.source.file)
@@ -60,7 +125,7 @@ class Vocabulary:
         self.lexicon.save(directory / "lexicon.txt")
 
     @classmethod
-    def load(cls, directory: Path) -> Vocabulary:
+    def load(cls, directory: Path) -> Self:
         alphabet = Alphabet.load(directory / "alphabet.json")
         lexicon = Lexicon.load(directory / "lexicon.txt", alphabet)
         imported = (directory / DictionarySubwords.file).is_file()
@@ -69,31 +134,72 @@ class Vocabulary:
 
 
 @dataclass(frozen=True)
-class SubwordVocabulary:
-    """Both sides as sentencepiece subwords, of one vocabulary or of two."""
+class SubwordVocabulary(BothSides):
+    """Both sides as subwords that were cut before training. `target` is `source` where the languages share them."""
 
-    source: Subwords
-    target: Subwords
+    target: TargetSubwords | Pieces
 
     @property
     def shared(self) -> bool:
         return self.source is self.target
 
     @property
-    def source_pad(self) -> int:
-        return self.source.pad
+    def sizes(self) -> tuple[int, int]:
+        return len(self.source), len(self.target)
 
     @property
     def target_pad(self) -> int:
         return self.target.pad
 
     def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
-        return self.source.encode(lines)
+        """Blanks matter on the target side only, even where both sides share their subwords."""
+        return super().encode_sources([with_single_blanks(line) for line in lines])
 
     def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+        """Of lines of text or, where a segmenter has cut the text, of segmented lines."""
         return self.target.encode(lines)
+
+    def encode_prefix(self, text: str) -> npt.NDArray[np.int64]:
+        return code_points(marked(text))
+
+    def decode(self, ids: Iterable[int]) -> str:
+        return unmarked("".join(self._pieces_of(ids)))
+
+    def segments(self, ids: Iterable[int]) -> list[str]:
+        """The text of a target's ids, cut as its subwords are."""
+        return segments_of_pieces(self._pieces_of(ids))
+
+    def _pieces_of(self, ids: Iterable[int]) -> list[str]:
+        specials = (self.target.unk, self.target.eos, self.target.pad)
+        return [self.target.pieces[id] for id in ids if id not in specials]
+
+    @cached_property
+    def _characters(self) -> set[str]:
+        return {piece for piece in self.target.pieces if len(piece) == 1}
+
+    def unknown_characters(self, text: str) -> list[str]:
+        return [c for c in dict.fromkeys(text) if marked(c)[1:] not in self._characters]
+
+    def save(self, directory: Path) -> None:
+        self.source.save(directory / Subwords.file)
+        if not self.shared:
+            self.target.save(directory / self.target.file)
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        if (directory / Pieces.file).is_file():
+            return cls(Subwords.load(directory / Subwords.file), Pieces.load(directory / Pieces.file))
+        if (directory / TargetSubwords.file).is_file():
+            target = TargetSubwords.load(directory / TargetSubwords.file)
+            return cls(Subwords.load(directory / Subwords.file), target)
+        shared = TargetSubwords.load(directory / Subwords.file)
+        return cls(shared, shared)
 
 
 def encode_targets(alphabet: Alphabet, lines: Sequence[str]) -> list[npt.NDArray[np.int64]]:
     """Character ids of each line, `</s>` at the end."""
     return [np.append(alphabet.encode(line), alphabet.eos) for line in lines]
+
+
+def code_points(text: str) -> npt.NDArray[np.int64]:
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
