@@ -2,10 +2,11 @@
 
     python benchmarks/decoding.py [--model DIR] [--preset small] [--length 100] [--beams 1 5] [--batches 1 64]
 
-All translate the same sentences, and every output is forced to the same length in characters, so that a ratio compares the
-cost of a translation and nothing else. The subword model is one of this package with random weights, a shared vocabulary of
-10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model has random weights too.
-Repetitions alternate between the systems, so that noise of the machine hits all of them; the fastest counts.
+All translate the same sentences, and every output is forced to the same length in characters, so that a ratio
+compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
+shared vocabulary of 10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model
+has random weights too. Repetitions alternate between the systems, so that noise of the machine hits all of them; the
+fastest counts.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from random_models import random_ssmt, random_subword
 
+from random_models import random_ssmt, random_subword
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.search.beam import Limits, SearchOptions, beam_search
@@ -127,7 +128,27 @@ def main() -> None:
 
 def made_up_sources() -> list[str]:
     rng = random.Random(0)
-    words = "the a committee river teachers report has been seen by many people in town every year of new work".split()
+    words = [
+        "the",
+        "a",
+        "committee",
+        "river",
+        "teachers",
+        "report",
+        "has",
+        "been",
+        "seen",
+        "by",
+        "many",
+        "people",
+        "in",
+        "town",
+        "every",
+        "year",
+        "of",
+        "new",
+        "work",
+    ]
     return [" ".join(rng.choices(words, k=17)) for _ in range(64)]
 
 

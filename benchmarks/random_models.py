@@ -44,12 +44,16 @@ def random_ssmt(preset: str, *settings: str) -> tuple[SSMT, Config]:
         if len(entry) > 1:
             entries.add(entry)
     vocabulary = Vocabulary(
-        Subwords.train(text, config.text.source_vocabulary), alphabet, Lexicon.of_texts(alphabet, entries)
+        subwords_of(text, config.text.source_vocabulary), alphabet, Lexicon.of_texts(alphabet, entries)
     )
     return SSMT(vocabulary, config).eval(), config
 
 
+def subwords_of(text: list[str], size: int) -> Subwords:
+    return Subwords.train(text, size, warn=lambda message: None)
+
+
 def random_subword(config: Config) -> SubwordTransformer:
     torch.manual_seed(0)
-    subwords = Subwords.train(made_up_text(20_000), SHARED_VOCABULARY)
+    subwords = subwords_of(made_up_text(20_000), SHARED_VOCABULARY)
     return SubwordTransformer(SubwordVocabulary(subwords, subwords), config).eval()
