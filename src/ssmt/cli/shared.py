@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
+import typer.core
 
 from ssmt.errors import UserError
 from ssmt.progress import TerminalReporter, tracked
@@ -18,7 +19,19 @@ from ssmt.text.lines import name_of, read_lines, read_parallel
 if TYPE_CHECKING:
     from ssmt.translator import Translator
 
+VERBS = ("train", "translate", "segment", "score", "evaluate", "morphology", "compositional", "report", "sweep")
+
+
+class Verbs(typer.core.TyperGroup):
+    """Lists the verbs in the order in which a person meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        names = super().list_commands(ctx)
+        return sorted(names, key=lambda name: VERBS.index(name) if name in VERBS else len(VERBS))
+
+
 app = typer.Typer(
+    cls=Verbs,
     name="ssmt",
     help="Subword Segmental Machine Translation: one model that learns to translate and where to cut words.",
     no_args_is_help=True,
