@@ -55,7 +55,9 @@ def decode_subwords(model: SubwordTransformer, sources: list[str], beam: int, ba
     for start in range(0, len(sources), batch):
         block = sources[start : start + batch]
         source = padded(model.vocabulary.encode_sources(block), model.vocabulary.source_pad)
-        scorer = SubwordScorer(model, model.encode(source), beam, forced(len(block), tokens))
+        # Every subword counts as one character, and the first brings the mark in front of the text.
+        scorer = SubwordScorer(model, model.encode(source), beam, forced(len(block), tokens - 1))
+        scorer.written_length.fill_(1)
         beam_search(scorer, len(block), SearchOptions(beam=beam))
 
 

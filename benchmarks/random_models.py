@@ -11,7 +11,7 @@ from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.lexicon import Lexicon
-from ssmt.text.subwords import Subwords
+from ssmt.text.subwords import Subwords, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary
 
 ALPHABET = 110  # characters of the Zulu training text
@@ -53,7 +53,11 @@ def subwords_of(text: list[str], size: int) -> Subwords:
     return Subwords.train(text, size, warn=lambda message: None)
 
 
+def target_subwords_of(text: list[str], size: int) -> TargetSubwords:
+    return TargetSubwords.train(text, size, warn=lambda message: None)
+
+
 def random_subword(config: Config) -> SubwordTransformer:
     torch.manual_seed(0)
-    subwords = subwords_of(made_up_text(20_000), SHARED_VOCABULARY)
+    subwords = target_subwords_of(made_up_text(20_000), SHARED_VOCABULARY)
     return SubwordTransformer(SubwordVocabulary(subwords, subwords), config).eval()

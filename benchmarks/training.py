@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from random_models import made_up_text, subwords_of
+from random_models import made_up_text, subwords_of, target_subwords_of
 from ssmt.config import Config, compose
 from ssmt.lattice import marginal
 from ssmt.model.ssmt import SSMT
@@ -43,7 +43,7 @@ def models(preset: str, sources: list[str], targets: list[str]) -> tuple[SSMT, S
     lexicon = most_frequent_ngrams(lambda: [text], alphabet, config.text.lexicon_size, config.text.longest_segment)
     torch.manual_seed(0)
     ssmt = SSMT(Vocabulary(subwords_of(sources, config.text.source_vocabulary), alphabet, lexicon), config)
-    shared = subwords_of([*sources, *targets], 10_000)
+    shared = target_subwords_of([*sources, *targets], 10_000)
     return ssmt, SubwordTransformer(SubwordVocabulary(shared, shared), config), config
 
 

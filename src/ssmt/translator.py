@@ -9,55 +9,37 @@ model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
-import torch
-from torch import Tensor
+import numpy as np
+import numpy.typing as npt
 
-from ssmt import lattice
 from ssmt.config import Config
+from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
-from ssmt.model.directory import choose_device, load_model
-from ssmt.model.ssmt import SSMT
+from ssmt.model.directory import SEGMENTER, choose_device, load_model
+from ssmt.model.registry import ScoreType, kind_of
+from ssmt.model.subword import SubwordTransformer
+from ssmt.model.translation import TranslationModel
 from ssmt.search.beam import Hypothesis, SearchOptions
-from ssmt.search.decode import Search, translate_texts
-from ssmt.text.alphabet import Alphabet, describe_characters, is_word_character
-from ssmt.text.corpus import Batch, batches_by_length, make_batch
+from ssmt.search.decode import SCORE_TYPES, Search, translate_texts
+from ssmt.segmentation import Segmentation as Segmentation
+from ssmt.segmentation import Segmenter, log_probabilities, segmenter_in
+from ssmt.segmentation import cut as cut
+from ssmt.segmentation import join_segments as join_segments
+from ssmt.text.alphabet import describe_characters
 from ssmt.text.lines import normalise as normalise_text
 from ssmt.text.lines import with_single_blanks
+from ssmt.text.pieces import segmented_line
+from ssmt.text.vocabulary import BothSides
 
 Method = Literal["viterbi", "posterior"]
-Result = TypeVar("Result")
 DEFAULT_LENGTH_RATIO = 3.0  # of models whose training text is not known
 SENTENCE_END = re.compile(r"(?<=[.!?…。！？।؟])\s+")
-
-
-@dataclass(frozen=True)
-class Segmentation:
-    """One way to cut a text."""
-
-    segments: list[str]
-    score: float  # natural log-probability of the text cut in this way
-
-    @property
-    def text(self) -> str:
-        return "".join(self.segments)
-
-    def joined(self, separator: str) -> str:
-        """The text with a separator at the cuts inside words; everywhere else a cut is forced and goes unmarked."""
-        return join_segments(self.segments, separator)
-
-
-def join_segments(segments: Sequence[str], separator: str) -> str:
-    pieces = list(segments[:1])
-    for before, after in pairwise(segments):
-        inside_word = is_word_character(before[-1]) and is_word_character(after[0])
-        pieces.append(separator + after if inside_word else after)
-    return "".join(pieces)
 
 
 @dataclass(frozen=True)
@@ -74,27 +56,38 @@ class Translations(NamedTuple):
 
 
 class Translator:
-    def __init__(self, model: SSMT, config: Config) -> None:
+    def __init__(self, model: TranslationModel, config: Config, segmenter: Segmenter | None = None) -> None:
+        """`segmenter`: the first model of one whose text another cuts."""
         self.model, self.config = model, config
-        self.vocabulary = model.vocabulary
+        self.kind, self.vocabulary = kind_of(config), model.vocabulary
+        self.segmenter = segmenter or segmenter_in(model)
 
     @classmethod
     def load(cls, directory: str | Path, device: str = "auto", pretokenised: bool = False) -> Translator:
         """`pretokenised`: sources will come already split into the model's subwords, with blanks between them."""
-        model, config = load_model(Path(directory), choose_device(device))
-        if pretokenised:
+        models = [load_model(Path(directory), choose_device(device))]
+        if kind_of(models[0][1]).segments_first:
+            models.append(load_model(Path(directory) / SEGMENTER, choose_device(device)))
+        for model, _ in models if pretokenised else ():
             model.vocabulary = model.vocabulary.for_pretokenised()
-        return cls(model, config)
+        return cls(*models[0], *(segmenter_in(model) for model, _ in models[1:]))
+
+    def score_type(self, search: Search | None = None, best_path: bool = False) -> ScoreType:
+        """What the scores are of: those of a search or, without one, those of `score`."""
+        if search is None and best_path and self.kind.score_type == "marginal":
+            return "path"
+        return self.kind.score_type if search is None else SCORE_TYPES.get(search, self.kind.score_type)
 
     def translate(
         self,
         sources: Sequence[str],
         beam: int = 5,
-        search: Search = "marginal",
+        search: Search | None = None,
         n_best: int = 1,
         **options: Any,
     ) -> Translations:
-        """Translate, by the exact marginal by default; the options are those of `n_best_translations`."""
+        """Translate, by the model's own search by default (the exact marginal, for a model that segments); the options
+        are those of `n_best_translations`."""
         found = self.n_best_translations(sources, n_best, beam, search, **options)
         fields = [[[getattr(one, name) for one in few] for few in found] for name in ("text", "segments", "score")]
         return Translations(*(fields if n_best > 1 else ([few[0] for few in field] for field in fields)))
@@ -104,9 +97,9 @@ class Translator:
         sources: Sequence[str],
         n: int = 1,
         beam: int = 5,
-        search: Search = "marginal",
+        search: Search | None = None,
         *,
-        length_penalty: float = 0.0,
+        length_penalty: float | None = None,
         min_length: int = 0,
         max_length: int | None = None,
         prefixes: Sequence[str] | None = None,
@@ -121,9 +114,10 @@ class Translator:
         """The n best translations of each source, best first; an empty source has one, which is empty.
 
         A source longer than the model's limit is translated in parts that end where its sentences end; it has one
-        translation. `normalise`, `stop`, `final_normalise` and `average_next` are for dynamic decoding, `temperature`
-        and `seed` for sampling.
+        translation. `search` is one of the model's own. `normalise`, `stop`, `final_normalise` and `average_next` are
+        for dynamic decoding, `temperature` and `seed` for sampling.
         """
+        search = self.kind.search(search)
         texts = [normalise_text(source) for source in sources]
         begun = [normalise_text(prefix) for prefix in prefixes or [""] * len(texts)]
         if len(begun) != len(texts):
@@ -133,7 +127,7 @@ class Translator:
         )
         parts: list[list[str]] = []
         for number, (text, prefix) in enumerate(zip(texts, begun, strict=True), start=1):
-            if unknown := self.vocabulary.alphabet.unknown_characters(prefix):
+            if unknown := self.vocabulary.unknown_characters(prefix):
                 raise LineError("prefix", number, f"the model has never seen {describe_characters(unknown)}")
             parts.append(self._parts(text, number) if text.strip() else [])
         flat = [part for few in parts for part in few]
@@ -148,28 +142,75 @@ class Translator:
             seed,
             batch_characters,
         )
-        segmented = iter(self._segmented(flat, [few[:n] for few in found]))
+        segmented = iter(self._segmented(flat, [few[:n] for few in found], batch_characters))
         results = []
         for few in parts:
             translated = [next(segmented) for _ in few]
             results.append(translated[0] if len(few) == 1 else [_joined([one[0] for one in translated])])
         return results
 
-    def _segmented(self, sources: Sequence[str], found: list[list[Hypothesis]]) -> list[list[Translation]]:
-        """Hypotheses as text; those of a search over strings get the best segmentation of their string."""
-        alphabet = self.vocabulary.alphabet
-        texts = [[alphabet.decode(one.symbols) for one in few] for few in found]
-        unsegmented = [(i, k) for i, few in enumerate(found) for k, one in enumerate(few) if one.ends is None]
-        # As they are, and not as a user's text: normalised, they could be other strings, even of unknown characters.
-        best = self._best_segmentations([sources[i] for i, _ in unsegmented], [texts[i][k] for i, k in unsegmented], 1)
-        by_lattice = {place: few[0].segments for place, few in zip(unsegmented, best, strict=True)}
+    def _segmented(
+        self, sources: Sequence[str], found: list[list[Hypothesis]], batch_characters: int
+    ) -> list[list[Translation]]:
+        """Hypotheses as text with segments."""
+        hypotheses = [one for few in found for one in few]
+        repeated = [source for source, few in zip(sources, found, strict=True) for _ in few]
+        texts = [self.vocabulary.decode(one.symbols) for one in hypotheses]
+        if isinstance(self.model, SubwordTransformer):
+            flat = self._cut_as_text(self.model, repeated, texts, hypotheses, batch_characters)
+        else:
+            flat = self._cut_as_found(repeated, texts, hypotheses, batch_characters)
+        translations = iter(flat)
+        return [[next(translations) for _ in few] for few in found]
+
+    def _cut_as_found(
+        self, sources: Sequence[str], texts: Sequence[str], found: Sequence[Hypothesis], batch_characters: int
+    ) -> list[Translation]:
+        """Those of a search over strings get the best segmentation of their string."""
+        strings = [row for row, one in enumerate(found) if one.ends is None]
+        best = self.segmenter.n_best(
+            [sources[row] for row in strings], [texts[row] for row in strings], 1, batch_characters
+        )
+        by_lattice = {row: few[0].segments for row, few in zip(strings, best, strict=True)}
         return [
-            [
-                Translation(by_lattice[i, k] if one.ends is None else _pieces(one, alphabet), one.score)
-                for k, one in enumerate(few)
-            ]
-            for i, few in enumerate(found)
+            Translation(by_lattice[row] if one.ends is None else _pieces(one, self.vocabulary), one.score)
+            for row, one in enumerate(found)
         ]
+
+    def _cut_as_text(
+        self,
+        model: SubwordTransformer,
+        sources: Sequence[str],
+        texts: Sequence[str],
+        found: Sequence[Hypothesis],
+        batch_characters: int,
+    ) -> list[Translation]:
+        """A search over subwords can write a text in other subwords than the text itself is cut into. Segments and
+        score are then those of the latter, so that `score` agrees."""
+        encoded = self._encode_targets(sources, texts, batch_characters)
+        own = [np.asarray(ids)[:-1].tolist() for ids in encoded]
+        others = [row for row, one in enumerate(found) if one.symbols != own[row]]
+        scores = log_probabilities(
+            model,
+            [sources[row] for row in others],
+            [texts[row] for row in others],
+            [encoded[row] for row in others],
+            batch_characters,
+        )
+        rescored = dict(zip(others, scores, strict=True))
+        return [
+            Translation(model.vocabulary.segments(ids), rescored.get(row, one.score))
+            for row, (one, ids) in enumerate(zip(found, own, strict=True))
+        ]
+
+    def _encode_targets(
+        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
+    ) -> Sequence[npt.ArrayLike]:
+        """Targets as the model reads them; where a first model cuts them, as it does given their sources."""
+        if self.kind.segments_first:
+            found = self.segmenter.n_best(sources, texts, 1, batch_characters)
+            texts = [segmented_line(few[0].segments) for few in found]
+        return self.vocabulary.encode_targets(texts)
 
     def _parts(self, source: str, number: int) -> list[str]:
         """A source as it is, or in parts of at most the model's limit that end at sentence ends."""
@@ -198,14 +239,13 @@ class Translator:
         allow_unknown: bool = False,
         batch_characters: int = 8000,
     ) -> list[float]:
-        """The natural logarithm of p(target | source), summed over all segmentations, or of the best one alone."""
-
-        def of_batch(scores: Tensor, batch: Batch) -> list[float]:
-            total = lattice.best_path if best_path else lattice.marginal
-            result = total(scores, batch.target_lengths)
-            return (result[0] if isinstance(result, tuple) else result).tolist()
-
-        return self._over_lattices(*self._prepared(sources, targets, allow_unknown), of_batch, batch_characters)
+        """The natural logarithm of p(target | source): summed over all segmentations, or of the best one alone; of a
+        model whose text is cut before, of the text as it is cut."""
+        sources, texts = self._prepared(sources, targets, allow_unknown)
+        if self.score_type(best_path=best_path) == "path":
+            return [few[0].score for few in self.segmenter.n_best(sources, texts, 1, batch_characters)]
+        encoded = self._encode_targets(sources, texts, batch_characters)
+        return log_probabilities(self.model, sources, texts, encoded, batch_characters)
 
     def segment(
         self,
@@ -237,24 +277,9 @@ class Translator:
         allow_unknown: bool = False,
         batch_characters: int = 8000,
     ) -> list[list[Segmentation]]:
-        """The n most probable segmentations of each target, best first; fewer where there are fewer."""
-        return self._best_segmentations(*self._prepared(sources, targets, allow_unknown), n, batch_characters)
-
-    def _best_segmentations(
-        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int = 8000
-    ) -> list[list[Segmentation]]:
-        def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
-            paths = lattice.n_best(scores, batch.target_lengths, n)
-            return [
-                [(score, ends) for score, ends in zip(*row, strict=True) if score > lattice.NEG_INF / 2]
-                for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
-            ]
-
-        found = self._over_lattices(sources, texts, of_batch, batch_characters)
-        return [
-            [Segmentation(cut(text, ends), score) for score, ends in paths]
-            for text, paths in zip(texts, found, strict=True)
-        ]
+        """The n most probable segmentations of each target, best first; fewer where there are fewer (subwords of bpe
+        and ulm have one)."""
+        return self.segmenter.n_best(*self._prepared(sources, targets, allow_unknown), n, batch_characters)
 
     def posterior_segmentations(
         self,
@@ -267,17 +292,9 @@ class Translator:
         """Each target cut where the posterior probability of a boundary exceeds the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
-        sources, texts = self._prepared(sources, targets, allow_unknown)
-
-        def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
-            ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
-            in_word = self.model.segments.get_buffer("is_word")[batch.target]
-            ends[:, :-1] |= ~(in_word[:, :-1] & in_word[:, 1:])  # elsewhere than inside a word, a cut is no choice
-            ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
-            return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
-
-        found = self._over_lattices(sources, texts, of_batch, batch_characters)
-        return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, found, strict=True)]
+        return self.segmenter.by_posterior(
+            *self._prepared(sources, targets, allow_unknown), threshold, batch_characters
+        )
 
     def boundary_posteriors(
         self,
@@ -287,36 +304,7 @@ class Translator:
         batch_characters: int = 8000,
     ) -> list[list[float]]:
         """The probability of a cut after each character of each target."""
-
-        def of_batch(scores: Tensor, batch: Batch) -> list[list[float]]:
-            boundaries = lattice.posteriors(scores, batch.target_lengths).boundaries.clamp(0, 1).tolist()
-            lengths = batch.target_lengths.tolist()
-            return [row[: length - 1] for row, length in zip(boundaries, lengths, strict=True)]
-
-        return self._over_lattices(*self._prepared(sources, targets, allow_unknown), of_batch, batch_characters)
-
-    @torch.inference_mode()
-    def _over_lattices(
-        self,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        of_batch: Callable[[Tensor, Batch], list[Result]],
-        batch_characters: int,
-    ) -> list[Result]:
-        """One result for each prepared pair, computed in batches of like length and given back in order."""
-        results: list[Result | None] = [None] * len(targets)
-        encoded_sources = self.vocabulary.encode_sources(sources)
-        encoded_targets = self.vocabulary.encode_targets(targets)
-        for rows in batches_by_length([len(target) + 1 for target in targets], batch_characters):
-            batch = make_batch(
-                [encoded_sources[row] for row in rows],
-                [encoded_targets[row] for row in rows],
-                self.vocabulary.source_pad,
-                self.vocabulary.target_pad,
-            ).to(self.model.device)
-            for row, result in zip(rows, of_batch(self.model.lattice(batch), batch), strict=True):
-                results[row] = result
-        return results  # type: ignore[return-value]
+        return self.segmenter.boundary_posteriors(*self._prepared(sources, targets, allow_unknown), batch_characters)
 
     def _prepared(
         self, sources: Sequence[str] | None, targets: Sequence[str], allow_unknown: bool
@@ -341,7 +329,7 @@ class Translator:
                     raise LineError(kind, number, f"has {len(text):,} characters, the model takes {longest:,} at most")
                 if "\n" in text:
                     raise LineError(kind, number, "has a line break inside; give one sentence a line")
-            unknown = [] if allow_unknown else self.vocabulary.alphabet.unknown_characters(target)
+            unknown = [] if allow_unknown else self.vocabulary.unknown_characters(target)
             if unknown:
                 raise LineError(
                     "target",
@@ -351,17 +339,9 @@ class Translator:
                 )
 
 
-class LineError(UserError):
-    """A bad text, by its place in the input; the command line knows which file that is."""
-
-    def __init__(self, kind: str, number: int, problem: str) -> None:
-        super().__init__(f"{kind} {number}: {problem}")
-        self.kind, self.number, self.problem = kind, number, problem
-
-
-def _pieces(found: Hypothesis, alphabet: Alphabet) -> list[str]:
+def _pieces(found: Hypothesis, vocabulary: BothSides) -> list[str]:
     """The segments of a search that decides on them; one of specials alone has no text and is left out."""
-    pieces = [alphabet.decode(found.symbols[start:end]) for start, end in pairwise([0, *(found.ends or [])])]
+    pieces = [vocabulary.decode(found.symbols[start:end]) for start, end in pairwise([0, *(found.ends or [])])]
     return [piece for piece in pieces if piece]
 
 
@@ -371,9 +351,3 @@ def _joined(parts: Sequence[Translation]) -> Translation:
     for part in parts:
         segments += [" ", *part.segments] if segments else part.segments
     return Translation(segments, sum(part.score for part in parts))
-
-
-def cut(text: str, ends: Sequence[bool]) -> list[str]:
-    """The segments of a text that is cut after the marked characters (what marks `</s>` is left out)."""
-    positions = [0, *(k + 1 for k in range(len(text)) if ends[k])]
-    return [text[start:end] for start, end in pairwise(positions)]

@@ -59,7 +59,7 @@ def evaluate(
             show_default=False,
         ),
     ] = None,
-    search: SearchOption = "marginal",
+    search: SearchOption = None,
     beam: BeamOption = 5,
     save_translations: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep what each --model translated, as DIR/NAME.txt.")
@@ -135,7 +135,7 @@ def _translate(
     sources: Sequence[str],
     source: str | None,
     wanted: Sequence[int],
-    how: tuple[Search, int],
+    how: tuple[Search | None, int],
     threads: int | None,
     device: str,
 ) -> dict[int, str]:

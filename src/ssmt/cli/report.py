@@ -59,7 +59,7 @@ def report(
     ] = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Sentences shown as examples.")] = 6,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default="the runs' names")] = None,
-    search: SearchOption = "marginal",
+    search: SearchOption = None,
     beam: BeamOption = 5,
     samples: SamplesOption = 1000,
     threads: ThreadsOption = None,
@@ -171,7 +171,9 @@ def _settings(translator: Translator) -> dict[str, Any]:
     }
 
 
-def _translate(translators: Mapping[str, Translator], test: TestSet, search: Search, beam: int) -> dict[str, list[str]]:
+def _translate(
+    translators: Mapping[str, Translator], test: TestSet, search: Search | None, beam: int
+) -> dict[str, list[str]]:
     from ssmt.evaluation.model_output import translate_lines
 
     found = {}
@@ -190,13 +192,15 @@ def _show_translations(
     systems: Mapping[str, Sequence[str]],
     samples: int,
     examples: int,
-    decoding: tuple[Search, int] | None,
+    decoding: tuple[Search | None, int] | None,
 ) -> None:
     from ssmt.evaluation.examples import evenly_spaced
     from ssmt.evaluation.translation import as_table, evaluate_translations
 
     scores = evaluate_translations(systems, test.targets, samples=samples)
-    how = "" if decoding is None else f" Models decode by {decoding[0]} search with beam {decoding[1]}."
+    how = ""
+    if decoding is not None:
+        how = f" Models decode by {decoding[0] or 'their own'} search with beam {decoding[1]}."
     with page.section("Translation", f"{test.title[0].upper()}{test.title[1:]}.{how}"):
         page.table(as_table(scores, intervals=len(systems) <= 6 and samples > 0))
         with page.columns():

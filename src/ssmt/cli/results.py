@@ -41,7 +41,8 @@ ModelsOption = Annotated[
 ]
 SamplesOption = Annotated[int, typer.Option(min=0, metavar="N", help="Bootstrap samples; 0 draws none.")]
 SearchOption = Annotated[
-    Literal["marginal", "dynamic", "mixture"], typer.Option(help="How the models search for translations.")
+    Literal["marginal", "dynamic", "mixture", "beam"] | None,
+    typer.Option(help="How the models search for translations.", show_default="each model's own"),
 ]
 BeamOption = Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses kept by the search.")]
 

@@ -36,6 +36,7 @@ class SearchName(str, Enum):  # typer takes lists of enumerations, not of litera
     marginal = "marginal"
     dynamic = "dynamic"
     mixture = "mixture"
+    beam = "beam"
 
 
 sweep = typer.Typer(
@@ -62,7 +63,7 @@ def decode(
         list[int] | None, typer.Option(min=1, metavar="N", help="Beams to compare.", show_default="1 3 5 7 10")
     ] = None,
     search: Annotated[
-        list[SearchName] | None, typer.Option(help="Searches to compare.", show_default="marginal dynamic mixture")
+        list[SearchName] | None, typer.Option(help="Searches to compare.", show_default="all of the model")
     ] = None,
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N.", show_default="all")
@@ -95,9 +96,8 @@ def decode(
     )
     with _going_on(), naming_lines({"source": source}):
         for name, path in models.items():
-            ways: list[tuple[Search, int]] = [
-                (how.value, size) for how in search or SearchName for size in beam or ALL_BEAMS
-            ]
+            named_searches: list[Search] = [how.value for how in search] if search else _searches_of(path)
+            ways: list[tuple[Search, int]] = [(how, size) for how in named_searches for size in beam or ALL_BEAMS]
             _decode_model(directory, name, path, sources, references, ways, threads, device)
     records = directory.results()
     table = sweeps.decoding_table(records, len(sources))
@@ -135,7 +135,15 @@ def _decode_model(
         directory.finish(point, record | sweeps.scores(found, references))
 
 
-def _translate(translator: Translator, search: Search, beam: int) -> Any:
+def _searches_of(model: Path) -> list[Search]:
+    """Those that a beam makes a difference to."""
+    from ssmt.model.directory import load_config
+    from ssmt.model.registry import kind_of
+
+    return [search for search in kind_of(load_config(model)).searches if search != "sample"]
+
+
+def _translate(translator: Translator, search: Search | None, beam: int) -> Any:
     return lambda block: [few[0].text for few in translator.n_best_translations(block, beam=beam, search=search)]
 
 
@@ -179,7 +187,7 @@ def train(
     max_updates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop each after N updates.")] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop each after N epochs.")] = None,
     max_minutes: Annotated[float | None, typer.Option(min=0, metavar="N", help="Stop each after N minutes.")] = None,
-    search: SearchOption = "marginal",
+    search: SearchOption = None,
     beam: BeamOption = 5,
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Score the first N validation sentences.", show_default="all")
@@ -250,12 +258,12 @@ def _train_point(run: Path, values: dict[str, str], device: str) -> dict[str, An
     """Train one point until its end, from wherever it is; its numbers."""
     from ssmt.evaluation.sweep import training_record
     from ssmt.model.directory import choose_device, load_description
-    from ssmt.model.ssmt import SSMT
+    from ssmt.model.registry import build
     from ssmt.training import run as runs
     from ssmt.training.log import read_log
 
     if stopped_by := runs.train(run, choose_device(device), reporter):
         reporter.say("Stopped; everything is saved. Repeat the command to go on")
         raise typer.Exit(130 if stopped_by == "SIGINT" else 143)
-    parameters = sum(parameter.numel() for parameter in SSMT(*load_description(run)).parameters())
+    parameters = sum(parameter.numel() for parameter in build(*load_description(run)).parameters())
     return training_record(values, read_log(run), parameters)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
-from ssmt.config import Preset, commented_yaml, compose, with_settings
+from ssmt.config import ModelName, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
 
@@ -19,6 +19,10 @@ def train(
     target: Annotated[Path | None, typer.Option(metavar="F", help="Training text, target side.")] = None,
     valid_source: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, source side.")] = None,
     valid_target: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, target side.")] = None,
+    model: Annotated[
+        ModelName | None,
+        typer.Option(help="SSMT; or a Transformer on subwords of BPE, of the Unigram LM, of DPE.", show_default="ssmt"),
+    ] = None,
     preset: Annotated[Preset | None, typer.Option(help="Settings to start from.", show_default="base")] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
@@ -35,7 +39,7 @@ def train(
     """Train a model on two text files.
 
     The result is a model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly
-    where it stopped.
+    where it stopped. `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
     from ssmt.model.directory import choose_device
     from ssmt.text.preparation import TrainingFiles
@@ -45,7 +49,7 @@ def train(
     set_threads(threads)
     flags = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes, "seed": seed}
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
-    settings = [*(set_ or []), *changes]
+    settings = [*(set_ or []), *changes, *([f"model={model}"] if model else [])]
 
     if resume and run.can_resume(output):
         given = preset is not None or config is not None

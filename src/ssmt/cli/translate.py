@@ -49,9 +49,12 @@ def translate(
     output: OutputOption = STANDARD_STREAM,
     pretokenised: PretokenisedOption = False,
     search: Annotated[
-        Literal["marginal", "dynamic", "mixture", "sample"],
-        typer.Option(help="Exact sum over segmentations; the paper's decoding; its weak baseline; random samples."),
-    ] = "marginal",
+        Literal["marginal", "dynamic", "mixture", "beam", "sample"] | None,
+        typer.Option(
+            help="Exact sum over segmentations; the paper's decoding; its weak baseline; beam of subwords; samples.",
+            show_default="marginal, or beam for models on subwords",
+        ),
+    ] = None,
     beam: Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses a sentence.")] = 5,
     n_best: Annotated[
         int, typer.Option(min=1, metavar="N", help="The N best translations (or N samples), tab-separated.")
@@ -63,8 +66,12 @@ def translate(
         str | None, typer.Option(metavar="F", help="Text that each translation must begin with, line by line.")
     ] = None,
     length_penalty: Annotated[
-        float, typer.Option(help="Rank by score / length ** PENALTY: above 0 favours longer translations.")
-    ] = 0.0,
+        float | None,
+        typer.Option(
+            help="Rank by score / length ** PENALTY: above 0 favours longer translations.",
+            show_default="0, or 1 for search beam",
+        ),
+    ] = None,
     min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest characters of a translation.")] = 0,
     max_length: Annotated[
         int | None,
@@ -94,12 +101,13 @@ def translate(
 
     An empty line gives an empty line. A line longer than the model's limit is translated in parts at sentence ends.
     """
-    from ssmt.search.decode import SCORE_TYPES
     from ssmt.translator import Translation
 
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
     translator = load_translator(model, device, threads, pretokenised)
+    search = translator.kind.search(search)
+    score_type = translator.score_type(search)
     prefixes = None if prefix is None else read_lines(prefix)
     known_length = None if input == STANDARD_STREAM else sum(1 for _ in stream_lines(input))
     if prefixes is not None and known_length is not None:
@@ -137,9 +145,9 @@ def translate(
             )
             for source, few in zip(block, found, strict=True):
                 if json_:
-                    record = {"source": source, **describe(few[0]), "score_type": SCORE_TYPES[search]}
+                    record = {"source": source, **describe(few[0]), "score_type": score_type}
                     if n_best > 1:
-                        record["n_best"] = [describe(one) | {"score_type": SCORE_TYPES[search]} for one in few]
+                        record["n_best"] = [describe(one) | {"score_type": score_type} for one in few]
                     write_json(stream, record)
                 else:
                     stream.write("\t".join(one.joined(separator) if segmented else one.text for one in few) + "\n")
@@ -177,6 +185,7 @@ def segment(
     if method == "posterior" and n_best > 1:
         raise UserError("--n-best goes with --method viterbi: the posterior gives one segmentation")
     translator = load_translator(model, device, threads, pretokenised)
+    score_type = translator.segmenter.score_type
     sources, targets = read_pairs(source, target)
 
     def of_block(rows: list[int]) -> list[dict[str, Any]]:
@@ -199,7 +208,7 @@ def segment(
         return records
 
     def describe(found: Any) -> dict[str, Any]:
-        return {"segments": found.segments, "score": round(found.score, 6), "score_type": "path"}
+        return {"segments": found.segments, "score": round(found.score, 6), "score_type": score_type}
 
     def as_text(record: dict[str, Any]) -> str:
         from ssmt.translator import join_segments
@@ -212,7 +221,7 @@ def segment(
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
         for row, record in over_lines(sources, targets, of_block, "segmenting"):
-            empty: dict[str, Any] = {"translation": targets[row], "segments": [], "score": None, "score_type": "path"}
+            empty: Record = {"translation": targets[row], "segments": [], "score": None, "score_type": score_type}
             if json_:
                 write_json(stream, ({} if sources is None else {"source": sources[row]}) | (record or empty))
             else:
@@ -233,10 +242,13 @@ def score(
     threads: ThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """The natural logarithm of each translation's probability, summed over all its segmentations."""
+    """The natural logarithm of each translation's probability, summed over all its segmentations.
+
+    Of a model on subwords, the probability of the translation as it is cut into them. --json says which.
+    """
     translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_parallel(source, target)
-    kind = "path" if best_path else "marginal"
+    kind = translator.score_type(best_path=best_path)
 
     def of_block(rows: list[int]) -> list[dict[str, Any]]:
         found = translator.score(

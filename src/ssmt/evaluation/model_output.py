@@ -24,7 +24,7 @@ def translate_lines(
     translator: Translator,
     sources: Sequence[str],
     *,
-    search: Search = "marginal",
+    search: Search | None = None,
     beam: int = 5,
     reporter: Reporter | None = None,
     title: str = "translating",

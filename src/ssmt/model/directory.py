@@ -1,5 +1,6 @@
-"""A model is a directory: config.json, model.safetensors, source.model (imported models: source.json), alphabet.json,
-lexicon.txt.
+"""A model is a directory: config.json, model.safetensors, source.model (imported models: source.json), and of the
+target alphabet.json and lexicon.txt or, where text is cut before training, target.model (bpe and ulm; none if the
+languages share their subwords) or target.txt (dpe). `segmenter/` is the model directory of dpe's first model.
 
 Nothing in it can run code when it is loaded.
 """
@@ -15,17 +16,22 @@ from torch import Tensor
 
 from ssmt.config import Config
 from ssmt.errors import UserError
-from ssmt.model.ssmt import SSMT
+from ssmt.model.registry import build, kind_of
+from ssmt.model.translation import TranslationModel
 from ssmt.text.lines import replacing
-from ssmt.text.vocabulary import Vocabulary
+from ssmt.text.vocabulary import BothSides
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, SEGMENTER = "config.json", "model.safetensors", "segmenter"
 
 
-def save_description(directory: Path, vocabulary: Vocabulary, config: Config) -> None:
+def save_description(directory: Path, vocabulary: BothSides, config: Config) -> None:
     """Everything but the weights."""
     directory.mkdir(parents=True, exist_ok=True)
     vocabulary.save(directory)
+    save_config(directory, config)
+
+
+def save_config(directory: Path, config: Config) -> None:
     with replacing(directory / CONFIG) as temporary:
         temporary.write_text(config.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
@@ -36,21 +42,25 @@ def save_weights(directory: Path, weights: dict[str, Tensor]) -> None:
         save_file(on_cpu, temporary)
 
 
-def load_description(directory: Path) -> tuple[Vocabulary, Config]:
+def load_config(directory: Path) -> Config:
     if not directory.is_dir():
         raise UserError(f"{directory}: there is no such directory")
     if not (directory / CONFIG).is_file():
         raise UserError(f"{directory}: is not a model directory (it has no {CONFIG})")
-    config = Config.load(directory / CONFIG)
-    return Vocabulary.load(directory), config
+    return Config.load(directory / CONFIG)
 
 
-def load_model(directory: Path, device: torch.device) -> tuple[SSMT, Config]:
-    vocabulary, config = load_description(directory)
+def load_description(directory: Path) -> tuple[BothSides, Config]:
+    config = load_config(directory)
+    return kind_of(config).vocabulary.load(directory), config
+
+
+def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel, Config]:
+    config = load_config(directory)
     path = directory / WEIGHTS
     if not path.is_file():
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
-    model = SSMT(vocabulary, config)
+    model = build(kind_of(config).vocabulary.load(directory), config)
     try:
         weights = load_file(path)
     except (SafetensorError, OSError) as error:

@@ -9,39 +9,32 @@ Shapes: B sentences, S source subwords, T target characters with `</s>`, L segme
 
 from __future__ import annotations
 
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ssmt import lattice
 from ssmt.config import Config
 from ssmt.model.segments import SegmentModel
-from ssmt.model.transformer import Decoder, Encoder, Memory
+from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.translation import TranslationModel
 from ssmt.text.corpus import Batch
 from ssmt.text.vocabulary import Vocabulary
 
 
-class SSMT(nn.Module):
+class SSMT(TranslationModel):
+    vocabulary: Vocabulary
+
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
-        super().__init__()
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         alphabet = vocabulary.alphabet
         self.encoder = Encoder(len(vocabulary.source), config.network, vocabulary.source.pad)
         self.decoder = Decoder(len(alphabet), config.network, alphabet.pad, alphabet.eos)
         self.segments = SegmentModel(vocabulary.lexicon, config.network, config.text.longest_segment)
 
     @property
-    def device(self) -> torch.device:
-        return next(self.parameters()).device
-
-    @property
     def character_embedding(self) -> Tensor:
         """Characters as the decoder and the character model see them. (C, D)"""
         embedding = self.decoder.embedding
         return embedding.tokens.weight * embedding.scale
-
-    def encode(self, source: Tensor) -> Memory:
-        memory: Memory = self.encoder(source)
-        return memory
 
     def lattice(self, batch: Batch) -> Tensor:
         """The score of every segment of every target. (B, T, L)"""
@@ -56,7 +49,3 @@ class SSMT(nn.Module):
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
         return lattice.marginal(self.lattice(batch), batch.target_lengths)
-
-    def training_loss(self, batch: Batch) -> Tensor:
-        """What training minimises, summed over the batch."""
-        return -self.log_probability(batch).sum()

@@ -1,38 +1,38 @@
-"""The paper's baselines: a Transformer over subwords that were cut before training (BPE, Unigram LM).
+"""The paper's baselines: a Transformer over subwords that were cut before training (by BPE, Unigram LM or a segmenter).
 
 Shapes: B sentences, T target subwords with `</s>`, V vocabulary, D width.
 """
 
 from __future__ import annotations
 
-import torch
+from typing import Any
+
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import Config
-from ssmt.model.transformer import Decoder, Encoder, Memory
+from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.translation import Loss, TranslationModel
 from ssmt.text.corpus import Batch
 from ssmt.text.vocabulary import SubwordVocabulary
 
+SHARED = "encoder.embedding.tokens.weight"  # the same tensor as the decoder's, where the vocabulary is shared
+ORIGINAL = "decoder.embedding.tokens.weight"
 
-class SubwordTransformer(nn.Module):
+
+class SubwordTransformer(TranslationModel):
+    vocabulary: SubwordVocabulary
+
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
-        super().__init__()
-        self.vocabulary = vocabulary
+        super().__init__(vocabulary)
         self.smoothing = config.training.label_smoothing
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
         self.decoder = Decoder(len(target), config.network, target.pad, target.eos)
         if vocabulary.shared:
             self.encoder.embedding.tokens = self.decoder.embedding.tokens
-
-    @property
-    def device(self) -> torch.device:
-        return next(self.parameters()).device
-
-    def encode(self, source: Tensor) -> Memory:
-        memory: Memory = self.encoder(source)
-        return memory
+            self.register_state_dict_post_hook(_leave_out_shared)  # type: ignore[no-untyped-call]
+            self.register_load_state_dict_pre_hook(_put_back_shared)  # type: ignore[no-untyped-call]
 
     def logits(self, states: Tensor) -> Tensor:
         """The output layer is the embedding of the target's subwords. (..., D) -> (..., V)"""
@@ -40,19 +40,32 @@ class SubwordTransformer(nn.Module):
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p of each target in its one segmentation. (B,)"""
-        return -self._cross_entropy(batch, 0.0).sum(dim=1)
+        return -self._losses(batch).nats
 
     def training_loss(self, batch: Batch) -> Tensor:
-        return self._cross_entropy(batch, self.smoothing).sum()
+        return self.losses(batch).minimised
 
-    def _cross_entropy(self, batch: Batch, smoothing: float) -> Tensor:
-        """Of every subword; 0 on padding. (B, T)"""
+    def losses(self, batch: Batch) -> Loss:
+        of_targets = self._losses(batch)
+        return Loss(of_targets.minimised.sum(), of_targets.nats.sum())
+
+    def _losses(self, batch: Batch) -> Loss:
+        """Of each target, with and without label smoothing. (B,)"""
         states = self.decoder.states(batch.target, self.encode(batch.source))
-        pad = self.vocabulary.target.pad
-        return F.cross_entropy(
-            self.logits(states).float().transpose(1, 2),
-            batch.target,
-            ignore_index=pad,
-            label_smoothing=smoothing,
-            reduction="none",
-        )
+        real = batch.target != self.vocabulary.target.pad  # (B, T)
+        log_probs = F.log_softmax(self.logits(states[real]).float(), dim=-1)  # (n, V): padding costs nothing
+        nats = -log_probs.gather(1, batch.target[real].unsqueeze(1)).squeeze(1)
+        smoothed = nats
+        if self.training and self.smoothing:
+            smoothed = (1 - self.smoothing) * nats - self.smoothing * log_probs.mean(dim=-1)
+        empty = nats.new_zeros(batch.target.shape)
+        return Loss(*(empty.masked_scatter(real, one).sum(dim=1) for one in (smoothed, nats)))
+
+
+def _leave_out_shared(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:
+    """One name for one tensor: safetensors refuses two, and averaging would do its work twice."""
+    del state[prefix + SHARED]
+
+
+def _put_back_shared(module: nn.Module, state: dict[str, Any], prefix: str, *others: Any) -> None:
+    state[prefix + SHARED] = state[prefix + ORIGINAL]

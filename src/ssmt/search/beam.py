@@ -5,6 +5,7 @@ Shapes: B sentences, K hypotheses a sentence, N = B*K rows, W symbols, P finishe
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -13,7 +14,6 @@ from torch import Tensor
 
 from ssmt.lattice import NEG_INF
 
-ScoreType = Literal["marginal", "path", "tokens"]
 COMPACT_BELOW = 0.75  # the share of a batch's sentences still searched at which the others are dropped
 IMPOSSIBLE = NEG_INF / 2  # scores below this are of what cannot be
 
@@ -22,7 +22,8 @@ IMPOSSIBLE = NEG_INF / 2  # scores below this are of what cannot be
 class SearchOptions:
     beam: int = 5
     n_best: int = 1
-    length_penalty: float = 0.0  # a finished hypothesis is ranked by score / length ** penalty
+    # A finished hypothesis is ranked by score / length ** penalty; none given: by what is usual for the search.
+    length_penalty: float | None = None
     min_length: int = 0  # characters
     normalise: Literal["segments", "characters", "none"] = "segments"  # of dynamic decoding
     stop: Literal["safe", "paper"] = "safe"  # of dynamic decoding
@@ -75,6 +76,39 @@ class Limits:
         return allowed
 
 
+class WritingLimits:
+    """The same for symbols that write several characters each (none, for some)."""
+
+    def __init__(self, limits: Limits, written: Tensor, written_length: Tensor, beam: int, eos: int) -> None:
+        """written (W, widest): the characters of each symbol, padded; written_length (W,)."""
+        self.limits, self.written, self.written_length, self.beam, self.eos = limits, written, written_length, beam, eos
+
+    def select(self, sentences: Tensor) -> WritingLimits:
+        return WritingLimits(self.limits.select(sentences), self.written, self.written_length, self.beam, self.eos)
+
+    def allowed(self, length: Tensor) -> Tensor:
+        """Which symbols keep to the limits after `length` (N,) characters. (N, W), or (1, W) where all rows agree"""
+        W, width = self.written.shape
+        prefix_length = self.limits.prefix_length.repeat_interleave(self.beam)
+        most = torch.maximum(self.limits.max_length.repeat_interleave(self.beam), prefix_length)
+        finishes = (length >= prefix_length) & ((length >= self.limits.min_length) | (length >= most))
+        if finishes.all() and (length + width <= most).all():  # nearly always: no limit is near
+            return torch.ones(1, W, dtype=torch.bool, device=length.device)
+        after = length.unsqueeze(1) + self.written_length  # (N, W) characters once the symbol is written
+        allowed = after <= most.unsqueeze(1)
+        if (length < prefix_length).any():
+            place = length.unsqueeze(1) + torch.arange(width, device=length.device)  # (N, width)
+            prefix = self.limits.prefix.repeat_interleave(self.beam, dim=0)
+            wanted = prefix.gather(1, place.clamp(max=prefix.shape[1] - 1))
+            bound = place < prefix_length.unsqueeze(1)
+            for column in range(width):  # (N, W) a column: no (N, W, width) tensor
+                writes = column < self.written_length
+                differs = self.written[:, column].expand(len(place), W) != wanted[:, column : column + 1]
+                allowed &= ~(differs & writes & bound[:, column : column + 1])
+        allowed[:, self.eos] = finishes
+        return allowed
+
+
 class Scorer(Protocol):
     """A model as beam search sees it: N rows, each a prefix that can be extended by one of W symbols."""
 
@@ -91,15 +125,26 @@ class Scorer(Protocol):
         """Go on with these sentences only; called just before `advance`, whose rows still count the old ones."""
 
 
-class Finished:
-    """The best finished hypotheses of each sentence of a batch."""
+Identity = Callable[[list[int]], Hashable]  # of a hypothesis, by its symbols
 
-    def __init__(self, sentences: int, kept: int) -> None:
-        self.kept = kept
+
+class Finished:
+    """The best finished hypotheses of each sentence of a batch; of those with the same identity, the best one."""
+
+    def __init__(self, sentences: int, kept: int, identity: Identity | None = None) -> None:
+        self.kept, self.identity = kept, identity
         self.hypotheses: list[list[Hypothesis]] = [[] for _ in range(sentences)]
 
     def add(self, sentence: int, hypothesis: Hypothesis) -> None:
         found = self.hypotheses[sentence]
+        if self.identity is not None:
+            own = self.identity(hypothesis.symbols)
+            for place, other in enumerate(found):
+                if self.identity(other.symbols) == own:
+                    if other.rank >= hypothesis.rank:
+                        return
+                    del found[place]
+                    break
         found.append(hypothesis)
         found.sort(key=lambda one: -one.rank)
         del found[self.kept :]
@@ -110,12 +155,14 @@ class Finished:
         return len(found) >= n and found[n - 1].rank >= best_open
 
 
-def penalised(score: float, length: int, penalty: float) -> float:
+def penalised(score: float, length: int, penalty: float | None) -> float:
     """Length includes `</s>`."""
-    return score / float(length**penalty)
+    return score / float(length ** (penalty or 0.0))
 
 
-def beam_search(scorer: Scorer, sentences: int, options: SearchOptions) -> list[list[Hypothesis]]:
+def beam_search(
+    scorer: Scorer, sentences: int, options: SearchOptions, identity: Identity | None = None
+) -> list[list[Hypothesis]]:
     """The best finished hypotheses of each sentence, best first.
 
     A prefix ends where `</s>` is among the `beam` best extensions. A sentence is complete when no open hypothesis, as
@@ -123,7 +170,7 @@ def beam_search(scorer: Scorer, sentences: int, options: SearchOptions) -> list[
     never raises its score.
     """
     K, eos = options.beam, scorer.eos
-    finished = Finished(sentences, options.kept)
+    finished = Finished(sentences, options.kept, identity)
     active = list(range(sentences))  # the sentences still searched, by row block
     history: Tensor | None = None  # (B, K, T) symbols so far
     alive: Tensor | None = None  # (B, K) rows that hold a hypothesis; others fill up a beam with too few

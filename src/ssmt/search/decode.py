@@ -5,32 +5,40 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
-from typing import Literal
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from ssmt.model.registry import ScoreType
+from ssmt.model.registry import Search as Search
 from ssmt.model.ssmt import SSMT
-from ssmt.search.beam import Hypothesis, Limits, ScoreType, SearchOptions, beam_search
+from ssmt.model.subword import SubwordTransformer
+from ssmt.model.translation import TranslationModel
+from ssmt.search.beam import Hypothesis, Limits, Scorer, SearchOptions, beam_search
 from ssmt.search.dynamic import dynamic_search
 from ssmt.search.marginal import MarginalScorer, sample_strings
 from ssmt.search.mixture import MixtureScorer
+from ssmt.search.subword import SubwordScorer
 from ssmt.text.corpus import batches_by_length, padded
-
-Search = Literal["marginal", "dynamic", "mixture", "sample"]
 
 LENGTH_ALLOWANCE = 20  # characters that any output may have beyond its source's share
 
+# By search: of the string, the sum over its segmentations; of the string with its segmentation; or of the derivation,
+# symbol by symbol.
 SCORE_TYPES: dict[Search, ScoreType] = {
-    "marginal": "marginal",  # of the string: the sum over its segmentations
-    "sample": "marginal",
-    "dynamic": "path",  # of the string with its segmentation
-    "mixture": "tokens",  # of the derivation, symbol by symbol
+    "marginal": "marginal",
+    "dynamic": "path",
+    "mixture": "tokens",
+    "beam": "tokens",
 }
+# Sums of log-probabilities favour the short. Where few symbols make a sentence the field divides by their number
+# (fairseq, Sockeye and JoeyNMT do by default); the marginal of a string needs no such help.
+LENGTH_PENALTIES: dict[Search, float] = {"beam": 1.0}
 
 
 def translate_texts(
-    model: SSMT,
+    model: TranslationModel,
     sources: Sequence[str],
     search: Search,
     options: SearchOptions,
@@ -46,7 +54,7 @@ def translate_texts(
     """
     vocabulary = model.vocabulary
     encoded = vocabulary.encode_sources(sources)
-    begun = [vocabulary.alphabet.encode(prefix) for prefix in prefixes or [""] * len(sources)]
+    begun = [vocabulary.encode_prefix(prefix) for prefix in prefixes or [""] * len(sources)]
     most = [max_length or math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources]
     results: list[list[Hypothesis]] = [[] for _ in sources]
     for rows in batches_by_length([len(source) + 1 for source in sources], batch_characters):
@@ -65,21 +73,38 @@ def translate_texts(
 
 @torch.inference_mode()
 def decode(
-    model: SSMT, source: Tensor, limits: Limits, search: Search, options: SearchOptions, seeds: Sequence[int]
+    model: TranslationModel,
+    source: Tensor,
+    limits: Limits,
+    search: Search,
+    options: SearchOptions,
+    seeds: Sequence[int],
 ) -> list[list[Hypothesis]]:
     """Finished hypotheses of each sentence, best first: at most `options.kept`. source (B, S); seeds for `sample`."""
     memory = model.encode(source)
     B = len(source)
+    if options.length_penalty is None:
+        options = replace(options, length_penalty=LENGTH_PENALTIES.get(search, 0.0))
+
+    def scorer(rows: int) -> Scorer:
+        """Of the strings that the model writes, symbol by symbol."""
+        if isinstance(model, SubwordTransformer):
+            return SubwordScorer(model, memory, rows, limits)
+        assert isinstance(model, SSMT)
+        return MarginalScorer(model, memory, rows, limits)
+
+    if search == "sample":
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        return sample_strings(scorer(options.n_best), generators, options.n_best, options.temperature)
     if search == "marginal":
-        return beam_search(MarginalScorer(model, memory, options.beam, limits), B, options)
+        return beam_search(scorer(options.beam), B, options)
+    if search == "beam":  # the same text can be written in several ways: the best of them counts
+        return beam_search(scorer(options.beam), B, options, identity=model.vocabulary.decode)
+    assert isinstance(model, SSMT)
     if search == "mixture":
-        scorer = MixtureScorer(model, memory, options.beam, limits)
-        return [[scorer.decode(one) for one in found] for found in beam_search(scorer, B, options)]
-    if search == "dynamic":
-        return dynamic_search(model, memory, limits, options)
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    sampler = MarginalScorer(model, memory, options.n_best, limits)
-    return sample_strings(sampler, generators, options.n_best, options.temperature)
+        mixture = MixtureScorer(model, memory, options.beam, limits)
+        return [[mixture.decode(one) for one in found] for found in beam_search(mixture, B, options)]
+    return dynamic_search(model, memory, limits, options)
 
 
 def seed_of(text: str, seed: int) -> int:

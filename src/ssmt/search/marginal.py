@@ -24,7 +24,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Memory
-from ssmt.search.beam import Hypothesis, Limits
+from ssmt.search.beam import Hypothesis, Limits, Scorer
 from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable, sum_precision
 
 
@@ -99,18 +99,18 @@ class MarginalScorer:
 
 
 def sample_strings(
-    scorer: MarginalScorer, generators: list[torch.Generator], n: int, temperature: float
+    scorer: Scorer, generators: list[torch.Generator], n: int, temperature: float
 ) -> list[list[Hypothesis]]:
-    """n strings for each sentence, drawn character by character from the model's own distribution over strings (at
+    """n strings for each sentence, drawn symbol by symbol from the model's own distribution over strings (at
     temperature 1), each with its exact probability. One generator a sentence keeps a sentence's strings the same
     whatever batch it is in. The scorer must have n rows a sentence."""
-    C, eos = scorer.C, scorer.eos
+    eos = scorer.eos
     found: list[list[Hypothesis | None]] = [[None] * n for _ in generators]
     strings: list[list[list[int]]] = [[[] for _ in range(n)] for _ in generators]
     active = list(range(len(generators)))
     while active:
-        mass = scorer.extensions()  # (N, C)
-        uniform = torch.cat([torch.rand(n, C, generator=generators[sentence]) for sentence in active])
+        mass = scorer.extensions()  # (N, W)
+        uniform = torch.cat([torch.rand(n, mass.shape[1], generator=generators[sentence]) for sentence in active])
         gumbel = -torch.log(-torch.log(uniform.double().clamp(1e-12, 1 - 1e-12))).to(mass)
         symbols = (mass / temperature + gumbel).argmax(dim=1)  # a draw from softmax(mass / temperature)
         scores = mass.gather(1, symbols.unsqueeze(1)).view(-1, n).tolist()

@@ -17,13 +17,13 @@ from ssmt.lattice import NEG_INF
 from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Memory
-from ssmt.search.beam import Hypothesis, Limits
+from ssmt.search.beam import Hypothesis, Limits, WritingLimits
 from ssmt.search.open_segments import generable, sum_precision
 
 
 class MixtureScorer:
     def __init__(self, model: SSMT, memory: Memory, beam: int, limits: Limits) -> None:
-        self.model, self.beam, self.limits = model, beam, limits
+        self.model = model
         self.segments, self.characters = model.segments, model.segments.characters
         alphabet, lexicon = model.vocabulary.alphabet, model.segments.lexicon
         self.eos, self.eom, self.C, self.L = alphabet.eos, alphabet.eom, len(alphabet), model.segments.longest
@@ -37,6 +37,7 @@ class MixtureScorer:
         padded = [ids + [alphabet.pad] * (widest - len(ids)) for ids in written]
         self.written = torch.tensor(padded, device=device)  # (W, widest)
         self.written_length = torch.tensor([len(ids) for ids in written], device=device)
+        self.limits = WritingLimits(limits, self.written, self.written_length, beam, self.eos)
         entries = self.written[self.C :]
         self.eos_entry = int((entries[:, 0] == self.eos).nonzero()[0])
         usable = self.possible[entries[:, 0]].clone()
@@ -84,7 +85,7 @@ class MixtureScorer:
             scores[:, self.C :] = torch.where(at_start, entries, NEG_INF)
             ends = torch.logaddexp(ends, log_not_gate + self.entries[:, self.eos_entry])
         scores[:, self.eos] = torch.where(at_start.squeeze(1), ends.to(scores.dtype), NEG_INF)
-        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self._allowed(), NEG_INF)
+        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self.limits.allowed(self.length), NEG_INF)
         self.extended = scores
         return scores
 
@@ -144,26 +145,3 @@ class MixtureScorer:
             return log_eos
         after = self.characters.advance(self.spelling, self.input_table[torch.full_like(self.last, self.eos)])
         return log_eos + self.characters.log_probs(after, first=False)[:, self.eom]
-
-    def _allowed(self) -> Tensor:
-        """Which symbols keep to the limits: length, and a prefix that must be kept. (N, W)"""
-        W = len(self.written)
-        sentence = torch.arange(len(self.total), device=self.total.device) // self.beam
-        after = self.length.unsqueeze(1) + self.written_length  # (N, W) characters once the symbol is written
-        prefix_length = self.limits.prefix_length[sentence]
-        most = torch.maximum(self.limits.max_length[sentence], prefix_length)
-        allowed = after <= most.unsqueeze(1)
-        finishes = (self.length >= prefix_length) & (self.length >= self.limits.min_length)
-        allowed[:, self.eos] = finishes
-        if self.limits.prefix.shape[1] and (self.length < prefix_length).any():
-            width = self.written.shape[1]
-            place = self.length.unsqueeze(1) + torch.arange(width, device=self.total.device)  # (N, width)
-            prefix = self.limits.prefix[sentence]
-            wanted = prefix.gather(1, place.clamp(max=prefix.shape[1] - 1))
-            bound = place < prefix_length.unsqueeze(1)
-            for column in range(width):  # (N, W) a column: no (N, W, width) tensor
-                writes = column < self.written_length
-                differs = self.written[:, column].expand(len(place), W) != wanted[:, column : column + 1]
-                allowed &= ~(differs & writes & bound[:, column : column + 1])
-            allowed[:, self.eos] = finishes
-        return allowed

@@ -1,9 +1,14 @@
-"""Beam search over subwords, for the baselines.
+"""Beam search over subwords, for the models whose text is cut before training.
+
+A hypothesis is a sequence of subwords. Its characters are those of the text in sentencepiece's notation, in which a
+mark stands for each blank and one more in front of the text: the first subword begins with it.
 
 Shapes: B sentences, K beam, N = B*K rows, V vocabulary.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -11,34 +16,46 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.subword import SubwordTransformer
 from ssmt.model.transformer import Memory
-from ssmt.search.beam import Limits
+from ssmt.search.beam import Limits, WritingLimits
 from ssmt.search.open_segments import sum_precision
+from ssmt.text.corpus import padded
+from ssmt.text.subwords import MARK
+from ssmt.text.vocabulary import code_points
 
 
 class SubwordScorer:
-    """Prefixes of subwords with their log-probability. The limits count subwords."""
+    """Prefixes of subwords with their log-probability."""
 
     def __init__(self, model: SubwordTransformer, memory: Memory, beam: int, limits: Limits) -> None:
-        self.model, self.beam, self.limits = model, beam, limits
-        target = model.vocabulary.target
+        self.model, self.beam = model, beam
+        device, target = model.device, model.vocabulary.target
         self.eos = target.eos
-        self.possible = torch.ones(len(target), dtype=torch.bool, device=model.device)
-        self.possible[[target.pad, target.unk]] = False
-        self.cache = model.decoder.start(memory, beam)
-        self.length = 0
+        specials = [target.pad, target.unk, target.eos]
+        written = [code_points("" if id in specials else piece) for id, piece in enumerate(target.pieces)]
+        self.written_length = torch.tensor([len(piece) for piece in written], device=device)
+        with_mark = replace(
+            limits, max_length=limits.max_length + 1, min_length=limits.min_length + (limits.min_length > 0)
+        )
+        self.limits = WritingLimits(with_mark, padded(written, 0).to(device), self.written_length, beam, self.eos)
+        self.possible = torch.tensor([id not in (target.pad, target.unk) for id in range(len(target))], device=device)
+        begins = [id == self.eos or piece.startswith(MARK) for id, piece in enumerate(target.pieces)]
+        self.possible_first = self.possible & torch.tensor(begins, device=device)
+
         rows = memory.mask.shape[0] * beam
-        self.total = torch.zeros(rows, 1, dtype=sum_precision(model.device), device=model.device)
-        self._read(torch.full((rows,), self.eos, device=model.device))
+        self.cache = model.decoder.start(memory, beam)
+        self.length = torch.zeros(rows, dtype=torch.int64, device=device)  # characters, the mark in front included
+        self.total = torch.zeros(rows, 1, dtype=sum_precision(device), device=device)
+        self._read(torch.full((rows,), self.eos, device=device))
 
     def extensions(self) -> Tensor:
-        allowed = self.limits.allowed(self.length, self.possible, self.eos)
-        scores = (self.total + self.next).masked_fill(~allowed.repeat_interleave(self.beam, dim=0), NEG_INF)
-        self.extended = scores
-        return scores
+        possible = self.possible_first if self.cache.position == 1 else self.possible  # `</s>` has been read
+        allowed = self.limits.allowed(self.length) & possible
+        self.extended = (self.total + self.next).masked_fill(~allowed, NEG_INF)
+        return self.extended
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         self.total = self.extended[rows, symbols].unsqueeze(1)
-        self.length += 1
+        self.length = self.length[rows] + self.written_length[symbols]
         self.cache.reorder(rows)
         self._read(symbols)
 

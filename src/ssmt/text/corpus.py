@@ -33,6 +33,8 @@ from ssmt.text.lines import (
 CHUNK_LINES = 10_000
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
 Encode = Callable[[Sequence[str]], Sequence[npt.ArrayLike]]
+_Many = Sequence[npt.ArrayLike]
+Resample = Callable[[_Many, _Many, tuple[int, int]], tuple[_Many, _Many]]  # ids of both sides, what names the draw
 
 
 @dataclass(frozen=True)
@@ -149,8 +151,8 @@ class SentenceWriter:
 class Corpus:
     """Prepared sentence pairs."""
 
-    def __init__(self, directory: Path, source_pad: int, target_pad: int) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path, source_pad: int, target_pad: int, resample: Resample | None = None) -> None:
+        self.directory, self.resample = directory, resample
         try:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
             self.lines: npt.NDArray[np.int64] = np.load(directory / CORPUS_LINES)
@@ -168,10 +170,15 @@ class Corpus:
         sources, targets = (read_lines(self.directory / f"{side}.txt") for side in ("source", "target"))
         return [(sources[index], targets[index]) for index in indices]
 
-    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> Batch:
+    def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], epoch: int = 0) -> Batch:
+        """Some of the pairs; in each epoch in other subwords, where the corpus samples them."""
+        sources: _Many = [self.source[int(i)] for i in indices]
+        targets: _Many = [self.target[int(i)] for i in indices]
+        if self.resample is not None:
+            sources, targets = self.resample(sources, targets, (epoch, int(indices[0])))
         return make_batch(
-            [self.source[int(i)] for i in indices],
-            [self.target[int(i)] for i in indices],
+            sources,
+            targets,
             self.source_pad,
             self.target_pad,
             characters=int(self.characters[np.asarray(indices)].sum()),
@@ -287,6 +294,24 @@ def write_corpus(
                         stream.writelines(f"{pair[side]}\n" for pair in chunk)
         np.save(unfinished / CORPUS_LINES, np.array(lines, dtype=np.int64))
         np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
+        shutil.rmtree(directory, ignore_errors=True)
+        unfinished.rename(directory)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be written ({reason(error)}); make room or move it") from error
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def write_with_other_targets(
+    original: Path, directory: Path, targets: Iterable[npt.ArrayLike], vocabulary_size: int
+) -> None:
+    """A copy of a corpus whose targets are encoded otherwise; it appears only when it is complete."""
+    unfinished = directory.with_name(f".{directory.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        shutil.copytree(original, unfinished, ignore=shutil.ignore_patterns("target.ids", "target.*.npy"))
+        with SentenceWriter(unfinished, "target", vocabulary_size) as writer:
+            writer.extend(targets)
         shutil.rmtree(directory, ignore_errors=True)
         unfinished.rename(directory)
     except OSError as error:

@@ -250,6 +250,43 @@ def most_frequent_ngrams(
     return Lexicon(alphabet, all_counts, all_counts)
 
 
+def of_entries(
+    segments: Iterable[str], chunks: Callable[[], Iterable[np.ndarray]], alphabet: Alphabet, longest: int
+) -> Lexicon:
+    """All single characters and those of the given segments that are legal, with their counts in the training text.
+    `chunks` as for `most_frequent_ngrams`."""
+    legal = {segment for segment in segments if is_legal(segment, alphabet, longest)}
+    lexicon = Lexicon.of_texts(alphabet, legal)
+    is_word = torch.from_numpy(alphabet.is_word)
+    totals = torch.zeros(len(lexicon) + 1, dtype=torch.int64)  # the last is for nodes that are no entry
+    for chunk in chunks():
+        characters = torch.from_numpy(np.asarray(chunk, dtype=np.int64))
+        for _, nodes in lexicon.trie.walk(characters, legal_lengths(characters, is_word, longest), lexicon.longest):
+            entries = lexicon.trie.entry_of_node[nodes]
+            totals += torch.bincount(entries.where(entries != ABSENT, len(lexicon)), minlength=len(totals))
+    lexicon.counts = dict(zip(lexicon.entries, totals.tolist(), strict=False))
+    return lexicon
+
+
+def is_legal(segment: str, alphabet: Alphabet, longest: int) -> bool:
+    """Whether a text of known characters can be a segment: one character, or up to `longest` word characters."""
+    if not segment or alphabet.unknown_characters(segment):
+        return False
+    return len(segment) == 1 or (len(segment) <= longest and all(c in alphabet.word_characters for c in segment))
+
+
+def read_entries(path: str | Path, alphabet: Alphabet, longest: int) -> list[str]:
+    """Segments of a user's file, one a line; what follows a tab (a count, as in a model's lexicon.txt) is ignored."""
+    entries = [line.partition("\t")[0] for line in read_lines(path)]
+    for number, entry in enumerate(entries, start=1):
+        if entry not in (EOS, UNK) and not is_legal(entry, alphabet, longest):
+            raise UserError(
+                f"{path}, line {number}: {entry!r} cannot be a segment: one character of the training text, or 2 to "
+                f"{longest} of its letters (text.longest_segment)"
+            )
+    return entries
+
+
 def grams_by_node(trie: Trie) -> list[Gram]:
     """The string that leads to each node, as ids."""
     grams: list[Gram] = [()]

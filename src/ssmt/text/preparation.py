@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,10 +15,11 @@ import numpy as np
 from ssmt.config import TextConfig
 from ssmt.progress import Reporter
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import Corpus, PairReader, write_corpus
-from ssmt.text.lexicon import most_frequent_ngrams
-from ssmt.text.subwords import MOST_TRAINING_LINES, Subwords
-from ssmt.text.vocabulary import Vocabulary, encode_targets
+from ssmt.text.corpus import Corpus, Encode, PairReader, write_corpus
+from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
+from ssmt.text.lines import with_single_blanks
+from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary, encode_targets
 
 LENGTH_PERCENTILE = 99.5
 SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
@@ -32,11 +34,79 @@ class TrainingFiles:
 
 
 class Prepared(NamedTuple):
-    vocabulary: Vocabulary
+    vocabulary: BothSides
     length_ratio: float  # all but a few training targets have fewer characters for each of their source's
 
 
-def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter) -> Prepared:
+@dataclass(frozen=True)
+class TrainingText:
+    """The training pairs, read and found good, and how to write the corpora once the text can be encoded."""
+
+    pairs: PairReader
+    count: int
+    alphabet: Alphabet
+    write: Callable[[Encode, Encode, tuple[int, int]], Corpus]  # encoders, sizes of vocabularies -> training corpus
+    reporter: Reporter
+
+    def lines(self, *sides: int) -> list[str]:
+        """Lines to learn subwords from, of the source (1), of the target (2) or of both; every n-th of very many."""
+        stride = -(-self.count * len(sides) // MOST_TRAINING_LINES)
+        return [pair[1:][side - 1] for pair in islice(self.pairs, 0, None, stride) for side in sides]
+
+
+Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary and writes the corpora
+
+
+def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
+    """Source subwords, the target's alphabet and its lexicon."""
+    subwords = Subwords.train(text.lines(1), config.source_vocabulary, warn=text.reporter.warn)
+    alphabet = text.alphabet
+    corpus = text.write(subwords.encode, partial(encode_targets, alphabet), (len(subwords), len(alphabet)))
+    lexicon = learn_lexicon(text, corpus, config)
+    text.reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries ({config.lexicon})")
+    return Vocabulary(subwords, alphabet, lexicon)
+
+
+def learn_lexicon(text: TrainingText, corpus: Corpus, config: TextConfig) -> Lexicon:
+    chunks, alphabet, longest = corpus.target.chunks, text.alphabet, config.longest_segment
+    if config.lexicon == "ngrams":
+        lexicon = most_frequent_ngrams(chunks, alphabet, config.lexicon_size, longest)
+        if len(lexicon) != config.lexicon_size:
+            text.reporter.warn(
+                f"lexicon_size is {config.lexicon_size:,}, but this corpus gives {len(lexicon):,} entries"
+            )
+        return lexicon
+    if config.lexicon == "file":
+        assert config.lexicon_file is not None
+        return of_entries(read_entries(config.lexicon_file, alphabet, longest), chunks, alphabet, longest)
+    algorithm: Algorithm = "bpe" if config.lexicon == "bpe" else "unigram"
+    subwords = TargetSubwords.train(text.lines(2), config.lexicon_size, algorithm, text.reporter.warn)
+    return of_entries((piece.removeprefix(MARK) for piece in subwords.pieces), chunks, alphabet, longest)
+
+
+def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig) -> SubwordVocabulary:
+    """Subwords of both languages, one vocabulary for both or one for each."""
+    warn = text.reporter.warn
+    if config.shared_vocabulary:
+        lines = text.lines(1, 2)
+        lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
+        both = TargetSubwords.train(lines, config.subword_vocabulary, algorithm, warn)
+        vocabulary = SubwordVocabulary(both, both)
+        text.reporter.say(f"{len(both):,} subwords of both languages ({algorithm})")
+    else:
+        vocabulary = SubwordVocabulary(
+            Subwords.train(text.lines(1), config.source_vocabulary, algorithm, warn),
+            TargetSubwords.train(text.lines(2), config.subword_vocabulary, algorithm, warn),
+        )
+        sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
+        text.reporter.say(f"{sizes} ({algorithm})")
+    text.write(vocabulary.encode_sources, vocabulary.encode_targets, vocabulary.sizes)
+    return vocabulary
+
+
+def prepare(
+    files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter, learn: Learn = learn_segmental
+) -> Prepared:
     """Learn the vocabulary and write `directory/train` and `directory/valid`. Nothing is written if a line is bad."""
     train = PairReader(files.source, files.target, config)
     valid = PairReader(files.valid_source, files.valid_target, config)
@@ -53,22 +123,14 @@ def prepare(files: TrainingFiles, config: TextConfig, directory: Path, reporter:
     _report_unknown(valid, alphabet, reporter)
     reporter.say(f"{count:,} training pairs, {len(characters)} target characters")
 
-    stride = -(-count // MOST_TRAINING_LINES)
-    sources = [source for _, source, _ in islice(train, 0, None, stride)]
-    subwords = Subwords.train(sources, config.source_vocabulary, warn=reporter.warn)
+    def write(encode_sources: Encode, encode_targets: Encode, sizes: tuple[int, int]) -> Corpus:
+        write_corpus(directory / "train", train, encode_sources, encode_targets, sizes)
+        write_corpus(directory / "valid", valid, encode_sources, encode_targets, sizes, with_text=True)
+        return Corpus(directory / "train", 0, 0)  # its texts are read, no batches made
 
-    encode = (subwords.encode, partial(encode_targets, alphabet))
-    sizes = (len(subwords), len(alphabet))
-    write_corpus(directory / "train", train, *encode, sizes)
-    write_corpus(directory / "valid", valid, *encode, sizes, with_text=True)
-
-    text = Corpus(directory / "train", subwords.pad, alphabet.pad).target
-    lexicon = most_frequent_ngrams(text.chunks, alphabet, config.lexicon_size, config.longest_segment)
-    if len(lexicon) != config.lexicon_size:
-        reporter.warn(f"lexicon_size is {config.lexicon_size:,}, but this corpus gives {len(lexicon):,} entries")
-    reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries")
+    vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
-    return Prepared(Vocabulary(subwords, alphabet, lexicon), ratio)
+    return Prepared(vocabulary, ratio)
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:

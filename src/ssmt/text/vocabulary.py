@@ -26,6 +26,8 @@ from ssmt.text.subwords import Subwords, TargetSubwords, marked, segments_of_pie
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
+Many = Sequence[npt.ArrayLike]  # ids of many lines
+
 
 class SourceSubwords(Protocol):
     """The source side: sentencepiece or, in imported models, a dictionary with BPE codes."""
@@ -53,7 +55,7 @@ class BothSides(ABC):
     def source_pad(self) -> int:
         return self.source.pad
 
-    def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+    def encode_sources(self, lines: Sequence[str]) -> Many:
         return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
 
     def for_pretokenised(self) -> Self:
@@ -69,7 +71,7 @@ class BothSides(ABC):
     def target_pad(self) -> int: ...
 
     @abstractmethod
-    def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+    def encode_targets(self, lines: Sequence[str]) -> Many:
         """Ids of each line, `</s>` at the end."""
 
     @abstractmethod
@@ -107,7 +109,7 @@ class Vocabulary(BothSides):
     def target_pad(self) -> int:
         return self.alphabet.pad
 
-    def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+    def encode_targets(self, lines: Sequence[str]) -> Many:
         return encode_targets(self.alphabet, lines)
 
     def encode_prefix(self, text: str) -> npt.NDArray[np.int64]:
@@ -151,11 +153,11 @@ class SubwordVocabulary(BothSides):
     def target_pad(self) -> int:
         return self.target.pad
 
-    def encode_sources(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+    def encode_sources(self, lines: Sequence[str]) -> Many:
         """Blanks matter on the target side only, even where both sides share their subwords."""
         return super().encode_sources([with_single_blanks(line) for line in lines])
 
-    def encode_targets(self, lines: Sequence[str]) -> Sequence[npt.ArrayLike]:
+    def encode_targets(self, lines: Sequence[str]) -> Many:
         """Of lines of text or, where a segmenter has cut the text, of segmented lines."""
         return self.target.encode(lines)
 
@@ -172,6 +174,17 @@ class SubwordVocabulary(BothSides):
     def _pieces_of(self, ids: Iterable[int]) -> list[str]:
         specials = (self.target.unk, self.target.eos, self.target.pad)
         return [self.target.pieces[id] for id in ids if id not in specials]
+
+    def resample(self, sources: Many, targets: Many, alpha: float, seed: Sequence[int]) -> tuple[Many, Many]:
+        """The same text in subwords drawn at random; the draw depends on nothing but the arguments."""
+        assert isinstance(self.source, Subwords)
+        assert isinstance(self.target, TargetSubwords)
+        drawn = []
+        seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
+        for subwords, lines, number in zip((self.source, self.target), (sources, targets), seeds, strict=True):
+            texts = [subwords.decode(np.asarray(line)[:-1].tolist()) for line in lines]
+            drawn.append(subwords.sample(texts, alpha, number))
+        return drawn[0], drawn[1]
 
     @cached_property
     def _characters(self) -> set[str]:

@@ -23,7 +23,8 @@ from torch import Tensor
 from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.model.directory import save_weights
-from ssmt.model.ssmt import SSMT
+from ssmt.model.registry import kind_of
+from ssmt.model.translation import TranslationModel
 from ssmt.progress import Bar, Reporter, duration
 from ssmt.search.beam import SearchOptions
 from ssmt.search.decode import translate_texts
@@ -50,7 +51,13 @@ class State:
 
 class Trainer:
     def __init__(
-        self, model: SSMT, config: Config, train: Corpus, valid: Corpus, directory: Path, reporter: Reporter
+        self,
+        model: TranslationModel,
+        config: Config,
+        train: Corpus,
+        valid: Corpus,
+        directory: Path,
+        reporter: Reporter,
     ) -> None:
         self.model, self.config, self.settings = model, config, config.training
         self.train_corpus, self.valid_corpus = train, valid
@@ -90,7 +97,7 @@ class Trainer:
             batches = self.train_corpus.batches(self.settings.batch_characters, self.settings.seed, self.state.epoch)
             meter = _Meter()
             for group in _groups(batches, self.state.batch, self.settings.accumulate):
-                self._update([self.train_corpus.batch(indices) for indices in group], meter)
+                self._update([self.train_corpus.batch(indices, self.state.epoch) for indices in group], meter)
                 self.state.batch += len(group)
                 self.state.seconds = time.monotonic() - self.begun
                 self._report(meter, bar, len(batches))
@@ -123,11 +130,11 @@ class Trainer:
         nats = 0.0
         for batch in batches:
             with self._precision():
-                loss = self.model.training_loss(batch.to(self.model.device))
-            nats += loss.item()  # a synchronisation: one bad batch must not reach the weights
+                loss = self.model.losses(batch.to(self.model.device))
+            nats += loss.nats.item()  # a synchronisation: one bad batch must not reach the weights
             if not math.isfinite(nats):
                 self._stop_not_finite(batch)
-            (loss / characters).backward()  # type: ignore[no-untyped-call]
+            (loss.minimised / characters).backward()  # type: ignore[no-untyped-call]
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         if not torch.isfinite(norm):
             self._stop_not_finite(*batches)
@@ -226,9 +233,9 @@ class Trainer:
         sources, references = map(list, zip(*pairs, strict=True))
         ratio = self.config.text.length_ratio
         assert ratio is not None, "measured when the run began"
-        found = translate_texts(self.model, sources, "marginal", SearchOptions(beam=1), ratio)
-        decode = self.model.vocabulary.alphabet.decode
-        hypotheses = [decode(few[0].symbols) for few in found]
+        search = kind_of(self.config).search(None)
+        found = translate_texts(self.model, sources, search, SearchOptions(beam=1), ratio)
+        hypotheses = [self.model.vocabulary.decode(few[0].symbols) for few in found]
         return float(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 
     def _try_average(self, average: dict[str, Tensor]) -> None:

@@ -5,25 +5,40 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 
 from ssmt.config import Config, changed, differences
 from ssmt.errors import UserError
-from ssmt.model.directory import CONFIG, WEIGHTS, load_description, save_description
-from ssmt.model.ssmt import SSMT
+from ssmt.model.directory import (
+    CONFIG,
+    SEGMENTER,
+    WEIGHTS,
+    load_config,
+    load_description,
+    save_config,
+    save_description,
+)
+from ssmt.model.registry import build, kind_of
 from ssmt.progress import Reporter
-from ssmt.text.corpus import CORPUS_LINES, Corpus
+from ssmt.text.corpus import CORPUS_LINES, Corpus, Resample
 from ssmt.text.preparation import TrainingFiles, prepare
-from ssmt.text.vocabulary import Vocabulary
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary
+from ssmt.training import segmented
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: it does not change any update.
-CHANGEABLE = {f"training.{key}" for key in ("max_epochs", "max_updates", "max_minutes", "patience", "checkpoint_every")}
+LIMITS = ("max_epochs", "max_updates", "max_minutes")
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
+CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
-WRITTEN = (WEIGHTS, "source.model", "alphabet.json", "lexicon.txt", "checkpoints", "log.jsonl", "tensorboard")
+WRITTEN = (
+    *(WEIGHTS, "source.model", "target.model", "target.txt", "alphabet.json", "lexicon.txt"),
+    *("checkpoints", "log.jsonl", "tensorboard", SEGMENTER, segmented.DIRECTORY),
+)
 
 
 def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
@@ -33,7 +48,8 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
             f"{directory}: already holds a run. Go on with it by --resume, or choose another --output; "
             f"nothing is ever overwritten"
         )
-    interrupted = (directory / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
+    prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
+    interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
     in_the_way = [name for name in WRITTEN if (directory / name).exists()]
     if in_the_way and not interrupted:
         raise UserError(f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another --output")
@@ -43,14 +59,25 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
     except OSError as error:
         raise UserError(f"{directory}: cannot be made ({error.strerror})") from None
     try:
-        vocabulary, length_ratio = prepare(files, config.text, directory / "data", reporter)
-        if config.text.length_ratio is None:
-            config = changed(config, {"text": {"length_ratio": length_ratio}}, "length_ratio")
-        save_description(directory, vocabulary, config)
+        _prepare(files, directory, config, reporter)
     except BaseException:
         if is_new:
             shutil.rmtree(directory, ignore_errors=True)
         raise
+
+
+def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> float | None:
+    """Everything that a run needs besides its files, its config last; returns the length ratio."""
+    kind = kind_of(config)
+    if kind.learn is None:
+        ratio = _prepare(files, directory / SEGMENTER, config.of_segmenter, reporter)
+        save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
+        return ratio
+    vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
+    if config.text.length_ratio is None:
+        config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
+    save_description(directory, vocabulary, config)
+    return config.text.length_ratio
 
 
 def can_resume(directory: Path) -> bool:
@@ -59,7 +86,7 @@ def can_resume(directory: Path) -> bool:
 
 def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     """Change the settings of a run before it goes on; only limits can change."""
-    vocabulary, old = load_description(directory)
+    old = load_config(directory)
     new = reconfigure(old)
     if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
         new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
@@ -68,26 +95,51 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
         listed = "; ".join(f"{key} was {before}, now {after}" for key, before, after in conflicts)
         raise UserError(f"{directory}: a run goes on with the settings it began with ({listed}). Leave them out")
     if new != old:
-        save_description(directory, vocabulary, new)
+        if kind_of(new).segments_first:
+            save_config(directory / SEGMENTER, new.of_segmenter)
+        save_config(directory, new)
 
 
 def train(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
-    """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did."""
+    """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did.
+
+    A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
+    the training text, the model. A stage that is complete is not entered again.
+    """
+    if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
+        reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
+        if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
+            return stopped_by
+        reporter.say(f"Stage 2 of 3: its segmentation of the training text, in {directory / segmented.DIRECTORY}")
+        with _room(directory):
+            segmented.segment_corpora(directory, device, reporter)
+        reporter.say(f"Stage 3 of 3: the model that learns from it, in {directory}")
+    return _train_model(directory, device, reporter)
+
+
+def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     vocabulary, config = load_description(directory)
     torch.manual_seed(config.training.seed)
-    model = SSMT(vocabulary, config).to(device)
+    model = build(vocabulary, config).to(device)
     trainer = Trainer(
         model,
         config,
-        _corpus(directory / "data" / "train", vocabulary),
+        _corpus(directory / "data" / "train", vocabulary, _resample(vocabulary, config)),
         _corpus(directory / "data" / "valid", vocabulary),
         directory,
         reporter,
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     reporter.say(f"{parameters:,} parameters on {device}, {torch.get_num_threads()} threads")
-    try:
+    with _room(directory):
         return trainer.run()
+
+
+@contextmanager
+def _room(directory: Path) -> Iterator[None]:
+    """A full disk is a user's error."""
+    try:
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
@@ -97,8 +149,17 @@ def train(directory: Path, device: torch.device, reporter: Reporter) -> str | No
         raise
 
 
-def _corpus(directory: Path, vocabulary: Vocabulary) -> Corpus:
+def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
+    """How a batch of the training corpus is cut anew, where the run samples its subwords."""
+    alpha, seed = config.text.subword_sampling, config.training.seed
+    if not alpha:
+        return None
+    assert isinstance(vocabulary, SubwordVocabulary)
+    return lambda sources, targets, draw: vocabulary.resample(sources, targets, alpha, (seed, *draw))
+
+
+def _corpus(directory: Path, vocabulary: BothSides, resample: Resample | None = None) -> Corpus:
     try:
-        return Corpus(directory, vocabulary.source_pad, vocabulary.target_pad)
+        return Corpus(directory, vocabulary.source_pad, vocabulary.target_pad, resample)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: the run's prepared data is missing; begin a new run") from None

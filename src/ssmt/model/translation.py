@@ -1,0 +1,54 @@
+"""What training, searches and translator ask of a model, whichever it is.
+
+Shapes: B sentences, S source subwords.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from ssmt.model.transformer import Decoder, Encoder, Memory
+from ssmt.text.corpus import Batch
+from ssmt.text.vocabulary import BothSides
+
+
+class Loss(NamedTuple):
+    minimised: Tensor  # what training minimises, regularisation included
+    nats: Tensor  # the negative log-probability of the targets
+
+
+class TranslationModel(nn.Module):
+    """An encoder, a decoder, and the probability of a target given its source."""
+
+    encoder: Encoder
+    decoder: Decoder
+
+    def __init__(self, vocabulary: BothSides) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.parameters()).device
+
+    def encode(self, source: Tensor) -> Memory:
+        """source (B, S)"""
+        memory: Memory = self.encoder(source)
+        return memory
+
+    @abstractmethod
+    def log_probability(self, batch: Batch) -> Tensor:
+        """log p(y | x) of each target. (B,)"""
+
+    def losses(self, batch: Batch) -> Loss:
+        """Summed over the batch."""
+        nats = self.training_loss(batch)
+        return Loss(nats, nats)
+
+    def training_loss(self, batch: Batch) -> Tensor:
+        """What training minimises, summed over the batch."""
+        return -self.log_probability(batch).sum()

@@ -1,0 +1,225 @@
+"""Cutting target texts: by the lattice of a model that segments, or by the subwords of one whose text is cut before."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from ssmt import lattice
+from ssmt.model.registry import ScoreType
+from ssmt.model.ssmt import SSMT
+from ssmt.model.subword import SubwordTransformer
+from ssmt.model.translation import TranslationModel
+from ssmt.text.alphabet import is_word_character
+from ssmt.text.corpus import Batch, batches_by_length, make_batch
+from ssmt.text.subwords import TargetSubwords
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """One way to cut a text."""
+
+    segments: list[str]
+    score: float  # natural log-probability of the text cut in this way
+
+    @property
+    def text(self) -> str:
+        return "".join(self.segments)
+
+    def joined(self, separator: str) -> str:
+        """The text with a separator at the cuts inside words; everywhere else a cut is forced and goes unmarked."""
+        return join_segments(self.segments, separator)
+
+
+def join_segments(segments: Sequence[str], separator: str) -> str:
+    pieces = list(segments[:1])
+    for before, after in pairwise(segments):
+        inside_word = is_word_character(before[-1]) and is_word_character(after[0])
+        pieces.append(separator + after if inside_word else after)
+    return "".join(pieces)
+
+
+def cut(text: str, ends: Sequence[bool]) -> list[str]:
+    """The segments of a text that is cut after the marked characters (what marks `</s>` is left out)."""
+    positions = [0, *(k + 1 for k in range(len(text)) if ends[k])]
+    return [text[start:end] for start, end in pairwise(positions)]
+
+
+class Segmenter(ABC):
+    """Cuts texts given their sources."""
+
+    score_type: ScoreType  # of its segmentations
+
+    @abstractmethod
+    def n_best(
+        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
+    ) -> list[list[Segmentation]]:
+        """The n most probable segmentations of each text, best first; fewer where there are fewer."""
+
+    @abstractmethod
+    def by_posterior(
+        self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
+    ) -> list[Segmentation]:
+        """Each text cut where the posterior probability of a boundary exceeds the threshold."""
+
+    @abstractmethod
+    def boundary_posteriors(
+        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
+    ) -> list[list[float]]:
+        """The probability of a cut after each character of each text."""
+
+
+class LatticeSegmenter(Segmenter):
+    """Weighs all segmentations of a text against each other."""
+
+    score_type = "path"
+
+    def __init__(self, model: SSMT) -> None:
+        self.model = model
+
+    def n_best(
+        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
+    ) -> list[list[Segmentation]]:
+        def of_batch(scores: Tensor, batch: Batch) -> list[list[tuple[float, list[bool]]]]:
+            paths = lattice.n_best(scores, batch.target_lengths, n)
+            return [
+                [(score, ends) for score, ends in zip(*row, strict=True) if score > lattice.NEG_INF / 2]
+                for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
+            ]
+
+        found = self._over_lattices(sources, texts, of_batch, batch_characters)
+        return [
+            [Segmentation(cut(text, ends), score) for score, ends in paths]
+            for text, paths in zip(texts, found, strict=True)
+        ]
+
+    def by_posterior(
+        self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
+    ) -> list[Segmentation]:
+        """Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
+
+        def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
+            ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
+            in_word = self.model.segments.get_buffer("is_word")[batch.target]
+            ends[:, :-1] |= ~(in_word[:, :-1] & in_word[:, 1:])  # elsewhere than inside a word, a cut is no choice
+            ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
+            return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
+
+        found = self._over_lattices(sources, texts, of_batch, batch_characters)
+        return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, found, strict=True)]
+
+    def boundary_posteriors(
+        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
+    ) -> list[list[float]]:
+        def of_batch(scores: Tensor, batch: Batch) -> list[list[float]]:
+            boundaries = lattice.posteriors(scores, batch.target_lengths).boundaries.clamp(0, 1).tolist()
+            lengths = batch.target_lengths.tolist()
+            return [row[: length - 1] for row, length in zip(boundaries, lengths, strict=True)]
+
+        return self._over_lattices(sources, texts, of_batch, batch_characters)
+
+    def _over_lattices(
+        self,
+        sources: Sequence[str],
+        texts: Sequence[str],
+        of_batch: Callable[[Tensor, Batch], list[Result]],
+        batch_characters: int,
+    ) -> list[Result]:
+        encoded = self.model.vocabulary.encode_targets(texts)
+        return over_batches(
+            self.model,
+            sources,
+            texts,
+            encoded,
+            lambda batch: of_batch(self.model.lattice(batch), batch),
+            batch_characters,
+        )
+
+
+class SubwordSegmenter(Segmenter):
+    """Cuts a text as its subwords are cut, in one way and without a doubt, whatever its source."""
+
+    score_type = "tokens"
+
+    def __init__(self, model: SubwordTransformer) -> None:
+        self.model = model
+
+    def n_best(
+        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
+    ) -> list[list[Segmentation]]:
+        encoded = self.model.vocabulary.encode_targets(texts)
+        scores = log_probabilities(self.model, sources, texts, encoded, batch_characters)
+        return [[Segmentation(self._cut(text), score)] for text, score in zip(texts, scores, strict=True)]
+
+    def by_posterior(
+        self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
+    ) -> list[Segmentation]:
+        return [few[0] for few in self.n_best(sources, texts, 1, batch_characters)]
+
+    def boundary_posteriors(
+        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
+    ) -> list[list[float]]:
+        return [
+            [float(k == len(segment)) for segment in self._cut(text) for k in range(1, len(segment) + 1)]
+            for text in texts
+        ]
+
+    def _cut(self, text: str) -> list[str]:
+        target = self.model.vocabulary.target
+        assert isinstance(target, TargetSubwords), "pieces are cut by the segmenter that made them"
+        return target.cut(text)
+
+
+def segmenter_in(model: TranslationModel) -> Segmenter:
+    """The segmenter that a model is, or brings along."""
+    if isinstance(model, SSMT):
+        return LatticeSegmenter(model)
+    assert isinstance(model, SubwordTransformer)
+    return SubwordSegmenter(model)
+
+
+def log_probabilities(
+    model: TranslationModel,
+    sources: Sequence[str],
+    texts: Sequence[str],
+    encoded: Sequence[npt.ArrayLike],
+    batch_characters: int,
+) -> list[float]:
+    """log p of each target, as it is encoded, given its source."""
+    return over_batches(
+        model, sources, texts, encoded, lambda batch: model.log_probability(batch).tolist(), batch_characters
+    )
+
+
+@torch.inference_mode()
+def over_batches(
+    model: TranslationModel,
+    sources: Sequence[str],
+    texts: Sequence[str],
+    encoded: Sequence[npt.ArrayLike],
+    of_batch: Callable[[Batch], list[Result]],
+    batch_characters: int,
+) -> list[Result]:
+    """One result for each pair, computed in batches of like length and given back in order."""
+    vocabulary = model.vocabulary
+    results: list[Result | None] = [None] * len(texts)
+    encoded_sources = vocabulary.encode_sources(sources)
+    for rows in batches_by_length([len(text) + 1 for text in texts], batch_characters):
+        batch = make_batch(
+            [encoded_sources[row] for row in rows],
+            [encoded[row] for row in rows],
+            vocabulary.source_pad,
+            vocabulary.target_pad,
+        ).to(model.device)
+        for row, result in zip(rows, of_batch(batch), strict=True):
+            results[row] = result
+    return results  # type: ignore[return-value]

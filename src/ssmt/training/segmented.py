@@ -1,0 +1,103 @@
+"""The second stage of a model that learns from another's segmentation: the training text, cut by its best paths.
+
+DIR/segmenter/        the first model, a run of its own
+DIR/segmented/        train.txt and valid.txt: a line for each pair, blanks between pieces, ▁ for a blank of the text
+DIR/target.txt, data/ the second model's vocabulary and corpora, made from those lines
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from ssmt import lattice
+from ssmt.model.directory import SEGMENTER, load_config, load_model
+from ssmt.model.ssmt import SSMT
+from ssmt.progress import Reporter, tracked
+from ssmt.segmentation import cut
+from ssmt.text.corpus import CORPUS_LINES, Corpus, batches_by_length, write_with_other_targets
+from ssmt.text.lines import stream_lines
+from ssmt.text.pieces import Pieces, segmented_line
+from ssmt.text.vocabulary import SubwordVocabulary
+
+DIRECTORY = "segmented"
+BLOCK = 1000  # lines that are cut and written together; what a killed process loses at most
+
+
+def is_complete(directory: Path) -> bool:
+    return (directory / "data" / "train" / CORPUS_LINES).exists()  # written last
+
+
+def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -> None:
+    """Cut the text of the segmenter's run and make the second model's vocabulary and corpora of it."""
+    config = load_config(directory)
+    model, _ = load_model(directory / SEGMENTER, device)
+    assert isinstance(model, SSMT)
+    for part in ("valid", "train"):
+        _write_segmented(
+            model,
+            directory / SEGMENTER / "data" / part,
+            directory / DIRECTORY / f"{part}.txt",
+            config.training.batch_characters,
+            reporter,
+        )
+    lines = stream_lines(directory / DIRECTORY / "train.txt", normalised=False)
+    pieces = Pieces.of_lines(lines, config.text.subword_vocabulary)
+    vocabulary = SubwordVocabulary(model.vocabulary.source, pieces)
+    vocabulary.save(directory)
+    for part in ("valid", "train"):
+        lines = stream_lines(directory / DIRECTORY / f"{part}.txt", normalised=False)
+        encoded = (pieces.encode([line])[0] for line in lines)
+        original, own = directory / SEGMENTER / "data" / part, directory / "data" / part
+        write_with_other_targets(original, own, encoded, len(pieces))
+    reporter.say(f"{len(vocabulary.source):,} source subwords, {len(pieces):,} target pieces")
+
+
+def _write_segmented(model: SSMT, data: Path, path: Path, batch_characters: int, reporter: Reporter) -> None:
+    """A corpus's targets, cut; goes on after the last whole block of an interrupted call."""
+    if path.exists():
+        return
+    corpus = Corpus(data, model.vocabulary.source_pad, model.vocabulary.target_pad)
+    texts = [target for _, target in corpus.texts(range(len(corpus)))] if (data / "target.txt").exists() else None
+    path.parent.mkdir(exist_ok=True)
+    unfinished = path.with_suffix(".unfinished")
+    with open(unfinished, "ab+") as stream:
+        done = _keep_whole_blocks(stream.fileno(), unfinished)
+        starts = range(done, len(corpus), BLOCK)
+        for start in tracked(reporter, starts, f"segmenting {path.stem}", len(starts)):
+            rows = range(start, min(start + BLOCK, len(corpus)))
+            lines = _segmented_lines(model, corpus, rows, texts, batch_characters)
+            stream.write("".join(f"{line}\n" for line in lines).encode("utf-8", "surrogatepass"))
+            stream.flush()
+        os.fsync(stream.fileno())
+    unfinished.rename(path)
+
+
+def _keep_whole_blocks(descriptor: int, path: Path) -> int:
+    """Cut off what a killed process left of its last block; how many lines remain."""
+    count = size = 0
+    with open(path, "rb") as stream:
+        while len(block := list(islice(stream, BLOCK))) == BLOCK and block[-1].endswith(b"\n"):
+            count, size = count + BLOCK, size + sum(map(len, block))
+    os.ftruncate(descriptor, size)
+    return count
+
+
+@torch.inference_mode()
+def _segmented_lines(
+    model: SSMT, corpus: Corpus, rows: range, texts: Sequence[str] | None, batch_characters: int
+) -> list[str]:
+    """The best paths of some pairs. Where the raw text is not kept, the ids are as good: they have no `<unk>`."""
+    lines = [""] * len(rows)
+    for batch_rows in batches_by_length([int(corpus.characters[row]) for row in rows], batch_characters):
+        batch = corpus.batch([rows[place] for place in batch_rows]).to(model.device)
+        _, ends = lattice.best_path(model.lattice(batch), batch.target_lengths)
+        for place, row_ends in zip(batch_rows, ends.tolist(), strict=True):
+            row = rows[place]
+            text = model.vocabulary.decode(corpus.target[row]) if texts is None else texts[row]
+            lines[place] = segmented_line(cut(text, row_ends))
+    return lines
