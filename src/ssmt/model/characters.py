@@ -54,6 +54,8 @@ class CharacterModel(nn.Module):
     def advance(self, spelling: Spelling, inputs: Tensor) -> Spelling:
         """One LSTM step; `inputs` are rows of the input table. (n, 4H)"""
         gates = inputs + self.recurrent(spelling.hidden)
+        if not torch.is_grad_enabled():  # decoding takes many small steps: the less around each, the better
+            return Spelling(*_lstm_cell(gates, spelling.cell)[:2])
         return Spelling(*_LSTMCell.apply(gates, spelling.cell))  # type: ignore[no-untyped-call]
 
     def begin(self, states: Tensor) -> Spelling:
@@ -113,21 +115,25 @@ def symbol_is_never_generated(symbol: str, alphabet: Alphabet) -> bool:
     return len(symbol) > 1 and symbol not in (alphabet.symbols[alphabet.eos], alphabet.symbols[alphabet.unk])
 
 
+def _lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """New hidden state and cell, and for the derivative: the activated gates and the squashed cell."""
+    H = cell.shape[1]
+    activated = torch.sigmoid(gates)
+    torch.tanh(gates[:, 2 * H : 3 * H], out=activated[:, 2 * H : 3 * H])
+    remember_in, forget, candidate, out = activated.chunk(4, dim=1)
+    new_cell = torch.addcmul(forget * cell, remember_in, candidate)
+    squashed = torch.tanh(new_cell)
+    return out * squashed, new_cell, activated, squashed
+
+
 class _LSTMCell(torch.autograd.Function):
     """The LSTM's element-wise part, with its derivative by hand: autograd would keep three times the memory."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:
-        H = cell.shape[1]
-        activated = torch.empty_like(gates)
-        torch.sigmoid(gates[:, : 2 * H], out=activated[:, : 2 * H])
-        torch.tanh(gates[:, 2 * H : 3 * H], out=activated[:, 2 * H : 3 * H])
-        torch.sigmoid(gates[:, 3 * H :], out=activated[:, 3 * H :])
-        remember_in, forget, candidate, out = activated.chunk(4, dim=1)
-        new_cell = forget * cell + remember_in * candidate
-        squashed = torch.tanh(new_cell)
+        hidden, new_cell, activated, squashed = _lstm_cell(gates, cell)
         ctx.save_for_backward(activated, cell, squashed)
-        return out * squashed, new_cell
+        return hidden, new_cell
 
     @staticmethod
     def backward(ctx: Any, d_hidden: Tensor, d_cell: Tensor) -> tuple[Tensor, Tensor]:

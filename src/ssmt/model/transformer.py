@@ -42,16 +42,28 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(config.width)
         self.offset = config.position_offset
         self.dropout = Dropout(config.dropout)
-        half = config.width // 2
+        self.width = config.width
+        self.register_buffer("table", self._positions(1024), persistent=False)
+
+    def _positions(self, count: int) -> Tensor:
+        """(count, D)"""
+        half = self.width // 2
         frequencies = torch.exp(torch.arange(half) * -(math.log(10000.0) / max(half - 1, 1)))
-        self.register_buffer("frequencies", frequencies, persistent=False)
+        angles = torch.arange(count).unsqueeze(-1) * frequencies
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
     def forward(self, tokens: Tensor, first: int | Tensor = 0) -> Tensor:
         """(N, T) -> (N, T, D); `first` is the position of the first token, one for all or one a row (N, 1)."""
-        position = torch.arange(tokens.shape[-1], device=tokens.device) + (first + self.offset)  # (T,) or (N, T)
-        angles = position.unsqueeze(-1) * self.get_buffer("frequencies")  # (..., D/2)
-        positions = torch.cat([angles.sin(), angles.cos()], dim=-1)
-        embedded: Tensor = self.dropout(self.tokens(tokens) * self.scale + positions)
+        T, begin = tokens.shape[-1], first + self.offset
+        last = int(begin.max()) if isinstance(begin, Tensor) else begin
+        table = self.get_buffer("table")
+        if last + T > len(table):  # there is no longest sentence
+            table = self.table = self._positions(2 * (last + T)).to(table.device)
+        if isinstance(begin, Tensor):
+            positions = table[begin + torch.arange(T, device=tokens.device)]  # (N, T, D)
+        else:
+            positions = table[begin : begin + T]
+        embedded: Tensor = self.dropout(torch.add(positions, self.tokens(tokens), alpha=self.scale))
         return embedded
 
 
