@@ -68,6 +68,13 @@ class CharacterModel(nn.Module):
         allowed = self.get_buffer("first_allowed" if first else "next_allowed")
         return F.log_softmax(self.output(self.dropout(spelling.hidden)).float() + allowed, dim=-1)
 
+    def log_probs_of_both(self, spelling: Spelling, new: int) -> Tensor:
+        """The same where the first `new` rows have spelt nothing yet and the others have. (n, C)"""
+        logits = self.output(self.dropout(spelling.hidden)).float()
+        logits[:new] += self.get_buffer("first_allowed")
+        logits[new:] += self.get_buffer("next_allowed")
+        return F.log_softmax(logits, dim=-1)
+
     def segment_log_probs(
         self, states: Tensor, previous: Tensor, following: Tensor, legal: Tensor, embedding: Tensor
     ) -> Tensor:

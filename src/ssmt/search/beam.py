@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import torch
@@ -62,8 +63,19 @@ class Limits:
         lengths = self.max_length[sentences], self.min_length
         return Limits(*lengths, self.prefix[sentences], self.prefix_length[sentences])
 
-    def allowed(self, position: int, possible: Tensor, eos: int) -> Tensor:
-        """Which characters may come at a position of each sentence, of those possible at all. (W,) -> (B, W)"""
+    @cached_property
+    def first_end(self) -> int:
+        """The position at which the first sentence must end."""
+        return int(torch.maximum(self.max_length, self.prefix_length).min())
+
+    def allowed(self, position: int, possible: Tensor, eos: int, rows: int) -> Tensor:
+        """Which characters may come at a position, of those possible at all (W,), with so many rows a sentence.
+        (N, W), or (1, W) where all rows agree"""
+        if self.min_length <= position < self.first_end and position >= self.prefix.shape[1]:
+            return possible.unsqueeze(0)  # nearly always: no limit is near
+        return self._allowed(position, possible, eos).repeat_interleave(rows, dim=0)
+
+    def _allowed(self, position: int, possible: Tensor, eos: int) -> Tensor:
         allowed = possible.repeat(len(self.max_length), 1)
         if position < self.min_length:
             allowed[:, eos] = False
@@ -226,6 +238,8 @@ def in_place_of_their_origin(origin: Tensor, *fields: Tensor) -> list[Tensor]:
 
     origin and fields (B, K); the fields come back reordered."""
     B, K = origin.shape
+    if K == 1:
+        return list(fields)
     same = origin.unsqueeze(2) == origin.unsqueeze(1)  # (B, K, K)
     first = ~(same & torch.ones(K, K, dtype=torch.bool, device=origin.device).tril(-1)).any(dim=2)
     taken = torch.zeros(B, K + 1, dtype=torch.int8, device=origin.device)

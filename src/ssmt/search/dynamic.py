@@ -89,10 +89,9 @@ class _DynamicSearch:
     def _pools(self, step: int) -> tuple[Pool, Pool]:
         """Appendix A: the scores of every character as a continuation and as an end, and the best 2K of each."""
         is_word, open = self.search.is_word, self.open
-        allowed = self.limits.allowed(step, self.possible, self.eos)
+        allowed = self.limits.allowed(step, self.possible, self.eos, 2 * self.K)
         if step == 0 and self.options.stop == "paper":
-            allowed[:, self.eos] = False
-        allowed = allowed.repeat_interleave(2 * self.K, dim=0)
+            allowed = allowed.index_fill(1, torch.tensor([self.eos], device=allowed.device), False)
         inside = (open.length > 0).unsqueeze(1)
         may_end = allowed & (is_word | ~inside)
         may_go_on = allowed & is_word & (open.length < self.L - 1).unsqueeze(1)

@@ -25,7 +25,7 @@ from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Memory
 from ssmt.search.beam import Hypothesis, Limits, Scorer
-from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable, sum_precision
+from ssmt.search.open_segments import SegmentSearch, generable, sum_precision
 
 
 class MarginalScorer:
@@ -51,16 +51,15 @@ class MarginalScorer:
 
     def extensions(self) -> Tensor:
         """The mass of every prefix with every next character. (N, C)"""
-        # Anything can begin a segment; only word characters go on with one.
-        legal = torch.where((self.open.length == 0).unsqueeze(1), self.can_begin, self.is_word)
-        onward = self.search.continuations(self.open, legal)  # (n, C)
+        onward = self.search.continuations(self.open)  # (n, C)
         if not self.search.proper:
+            inside = (self.open.length > 0).unsqueeze(1)  # only word characters go on with a segment
+            onward.masked_fill_(inside & ~self.is_word, NEG_INF)
             self._pay_for_the_end_of_eos(onward)
         weighted = self.log_a.new_full((self.L, self.rows, self.C), NEG_INF)
         weighted[self.open.length, self.row] = self.log_a.unsqueeze(1) + onward
         mass = torch.logsumexp(weighted, dim=0)
-        allowed = self.limits.allowed(self.length, self.can_begin, self.eos)
-        return mass.masked_fill(~allowed.repeat_interleave(self.beam, dim=0), NEG_INF)
+        return mass.masked_fill_(~self.limits.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         N, L, n = len(rows), self.L, len(self.row)
@@ -73,18 +72,17 @@ class MarginalScorer:
         age, row = (place >= 0).nonzero(as_tuple=True)  # a synchronisation: how many are open
         origin = place[age, row]
         log_a = self.log_a[origin]
-        ended, further, going_on = self.search.advance(self.open.select(origin), symbols[row])
+        self.cache.reorder(rows)
+        states = self.model.decoder.step(symbols, self.cache)
+        ended, self.open, going_on = self.search.advance(self.open.select(origin), symbols[row], states, symbols)
         # a_{j+1} = sum over k of a_k p(y_k..j)                                                               Eq. 5
         weighted = log_a.new_full((L, N), NEG_INF)
         weighted[age, row] = log_a + ended
         new_a = torch.logsumexp(weighted, dim=0)
 
-        self.cache.reorder(rows)
-        begun = self.search.begin(self.model.decoder.step(symbols, self.cache), symbols)
         self.rows = N
         self.row = torch.cat([torch.arange(N, device=rows.device), row[going_on]])
         self.log_a = torch.cat([new_a, log_a[going_on]])
-        self.open = OpenSegments.cat(begun, further)
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)

@@ -96,29 +96,57 @@ class SegmentSearch:
             spelling = self.characters.advance(self.characters.begin(states), self.input_table[previous])
             following = self.characters.log_probs(spelling, first=True)
         zeros = previous.new_zeros(n)
-        slot = zeros
-        if self.lexicon is not None and self.segments.entries is not None:
-            slot = self.lexicon.add(torch.softmax(self.segments.entries(states).float(), dim=-1))
+        slot = self._keep_distributions(states, zeros)
         return OpenSegments(
             log_gate, log_not_gate, slot, zeros, zeros, torch.zeros_like(log_gate), *spelling, following
         )
 
-    def advance(self, open: OpenSegments, characters: Tensor) -> tuple[Tensor, OpenSegments, Tensor]:
-        """Every segment goes on with one more character: log p of its ending there (n,), the segments that can go on
-        after it, and which those are (m,). The character model takes its step only where the outcome is open."""
-        goes_on = self.is_word[characters] & (open.length + 1 < self.longest)
-        if not self.proper:  # even certain ends are paid for
+    def advance(
+        self, open: OpenSegments, characters: Tensor, states: Tensor, symbols: Tensor
+    ) -> tuple[Tensor, OpenSegments, Tensor]:
+        """Every segment goes on with one more character, and new ones begin: states (N, D), after symbols (N,).
+
+        Returns log p of each segment's ending where it is now (n,); the segments that are open then, the new ones
+        first; and which of the old ones are among them (m,). The character model takes its step only where the
+        outcome is open, and for old and new segments at once.
+        """
+        going_on = (self.is_word[characters] & (open.length < self.longest - 1)).nonzero().squeeze(-1)
+        if not self.proper or self.characters is None:  # certain ends are paid for too, or there is nothing to spell
             read = self.read(open, characters)
-            rows = goes_on.nonzero().squeeze(-1)
-            return self.log_prob_if_ended(read, characters), read.select(rows), rows
-        rows = goes_on.nonzero().squeeze(-1)
-        further = self.read(open.select(rows), characters[rows])
+            ended = self.log_prob_if_ended(read, characters)
+            return ended, OpenSegments.cat(self.begin(states, symbols), read.select(going_on)), going_on
+        assert self.input_table is not None
+        N = len(states)
         node = self.trie.child(open.node, characters)
-        spelt = None
-        if self.characters is not None:
-            spelt = open.spelt + open.next.gather(1, characters.unsqueeze(1)).squeeze(1)
-            spelt = spelt.index_add(0, rows, further.next[:, self.eom])
-        return self._mix(open, spelt, self._entry_log_prob(open.slot, node)), further, rows
+        spelt = open.spelt + open.next.gather(1, characters.unsqueeze(1)).squeeze(1)
+
+        hidden = torch.cat([self.characters.start(states), open.hidden.index_select(0, going_on)])
+        cell = torch.cat([torch.zeros_like(hidden[:N]), open.cell.index_select(0, going_on)])
+        read_now = torch.cat([symbols, characters[going_on]])
+        spelling = self.characters.advance(Spelling(hidden, cell), self.input_table.index_select(0, read_now))
+        following = self.characters.log_probs_of_both(spelling, N)
+
+        zeros = symbols.new_zeros(N)
+        log_gate, log_not_gate = self.segments.log_gates(states)
+        now_open = OpenSegments(
+            log_gate=torch.cat([log_gate, open.log_gate[going_on]]),
+            log_not_gate=torch.cat([log_not_gate, open.log_not_gate[going_on]]),
+            slot=torch.cat([self._keep_distributions(states, zeros), open.slot[going_on]]),
+            node=torch.cat([zeros, node[going_on]]),
+            length=torch.cat([zeros, open.length[going_on] + 1]),
+            spelt=torch.cat([torch.zeros_like(log_gate), spelt[going_on]]),
+            hidden=spelling.hidden,
+            cell=spelling.cell,
+            next=following,
+        )
+        spelt = spelt.index_add(0, going_on, following[N:, self.eom])  # elsewhere `<eom>` is certain
+        return self._mix(open, spelt, self._entry_log_prob(open.slot, node)), now_open, going_on
+
+    def _keep_distributions(self, states: Tensor, nowhere: Tensor) -> Tensor:
+        """The lexicon's distributions where segments begin; returns their slots. (n,)"""
+        if self.lexicon is None or self.segments.entries is None:
+            return nowhere
+        return self.lexicon.add(torch.softmax(self.segments.entries(states).float(), dim=-1))
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
@@ -144,14 +172,14 @@ class SegmentSearch:
             spelt = open.spelt + ending
         return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node))
 
-    def continuations(self, open: OpenSegments, legal: Tensor) -> Tensor:
+    def continuations(self, open: OpenSegments) -> Tensor:
         """log of the probability that the segment goes on with y, whether or not it ends there: character-model
-        prefix, and all lexicon entries below that node. `legal` (n, C) says where y may be at all. -> (n, C)"""
+        prefix, and all lexicon entries below that node. (n, C)"""
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            below = _log(self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node)))  # (n, C)
-        return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
+            below = _log(self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node)))
+        return self._mix(open, spelt, below)
 
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
         """Like `continuations`, but of the lexicon only entries that go on after y: the paper's `con` cases, Eq. 8
