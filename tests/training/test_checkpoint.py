@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.training.checkpoint import Checkpoints, DamagedError, load, save
+from ssmt.tensors import DamagedError, load, save
+from ssmt.training.checkpoint import Checkpoints
 
 STATE: dict[str, Any] = {"update": 120, "best": math.inf, "seconds": 1.25, "note": 'é "quoted" \u2028'}
 

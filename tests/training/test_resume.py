@@ -14,8 +14,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from ssmt.tensors import load
 from ssmt.text.preparation import TrainingFiles
-from ssmt.training import checkpoint
 from tests.test_system import ssmt, training_options
 
 # 60 pairs make about five batches an epoch: checkpoints every 3 updates fall into the middle of epochs.
@@ -122,5 +122,5 @@ def test_signals_save_and_say_how_to_go_on(
     assert process.returncode == status
     assert f"Stopped by {number.name}; everything is saved" in messages
     assert "--resume" in messages
-    state = checkpoint.load(last_checkpoint(directory)).state
+    state = load(last_checkpoint(directory)).state
     assert state["update"] == int(last_checkpoint(directory).stem.split("-")[1]) > 0

@@ -10,10 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from ssmt import tensors
 from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.model.registry import build, kind_of
@@ -37,9 +36,7 @@ def save_config(directory: Path, config: Config) -> None:
 
 
 def save_weights(directory: Path, weights: dict[str, Tensor]) -> None:
-    on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in weights.items()}
-    with replacing(directory / WEIGHTS) as temporary:
-        save_file(on_cpu, temporary)
+    tensors.save(directory / WEIGHTS, weights, {})
 
 
 def load_config(directory: Path) -> Config:
@@ -62,9 +59,9 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
     model = build(kind_of(config).vocabulary.load(directory), config)
     try:
-        weights = load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise UserError(f"{path}: is damaged ({error})") from None
+        weights = tensors.load(path, foreign=True).tensors
+    except tensors.DamagedError as error:
+        raise UserError(f"{path}: is damaged ({error}); copy it anew, or train on from its checkpoints") from None
     expected = model.state_dict()
     for name in expected.keys() | weights.keys():
         ours, theirs = (tuple(w[name].shape) if name in w else None for w in (expected, weights))
@@ -79,6 +76,8 @@ def choose_device(name: str) -> torch.device:
     available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if name == "auto":
         name = next(kind for kind, there in available.items() if there)
-    if not available.get(name.partition(":")[0], False):
+    kind, _, number = name.partition(":")
+    count = torch.cuda.device_count() if kind == "cuda" else 1
+    if not available.get(kind, False) or (number and not (number.isdecimal() and int(number) < count)):
         raise UserError(f"--device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
     return torch.device(name)
