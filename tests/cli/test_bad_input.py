@@ -301,6 +301,7 @@ def damaged_files() -> Iterator[tuple[str, Callable[[bytes], bytes | None], str]
         yield name, lambda content: content[: len(content) // 2], ""
         yield name, lambda content: b"\xff\x00garbage" + content[9:], ""
     yield "lexicon.txt", lambda content: b"".join(content.splitlines(keepends=True)[:-1]), r"shape|entries"
+    yield "model.safetensors", lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:], "checksum"
     yield "config.json", lambda content: content.replace(b'"width": 16', b'"width": 32'), r"tensor .* has shape"
     yield "config.json", lambda content: content.replace(b'"width"', b'"widht"'), "did you mean 'network.width'"
 
