@@ -268,3 +268,46 @@ def test_bad_configs_of_models_are_refused(tmp_path: Path, content: str, message
 def test_a_config_is_frozen() -> None:
     with pytest.raises(ValueError, match="frozen"):
         Config().training.seed = 3  # type: ignore[misc]
+
+
+# Models
+
+
+def test_the_segmenter_is_the_run_with_its_own_settings() -> None:
+    settings = [
+        "model=dpe",
+        "training.max_epochs=70",
+        "training.max_minutes=9",
+        "segmenter.max_minutes=4",
+        "network.width=64",
+    ]
+    config = compose("tiny", settings=settings)
+    first = config.of_segmenter
+    assert (first.model, first.text.lexicon, first.text.longest_segment) == ("ssmt", "bpe", 10)
+    assert (first.network.characters, first.network.width) == (False, 64)
+    assert (first.training.max_epochs, first.training.max_minutes) == (20, 4)
+    unlimited = compose(
+        "tiny", settings=[*settings, "segmenter.max_epochs=none", "segmenter.max_minutes=none"]
+    ).of_segmenter
+    assert (unlimited.training.max_epochs, unlimited.training.max_minutes) == (70, 9)
+
+
+def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "config.json"
+    path.write_text('{"text": {}, "network": {}, "training": {}}')
+    assert Config.load(path).model == "ssmt"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["model=bep"], "model: .*'ssmt', 'bpe', 'ulm' or 'dpe'"),
+        (["text.lexicon=file"], "lexicon: file and lexicon_file: PATH go together"),
+        (["text.lexicon_file=entries.txt"], "lexicon: file and lexicon_file: PATH go together"),
+        (["text.subword_sampling=0.1"], "text.subword_sampling is for bpe and ulm; ssmt has no subwords to sample"),
+        (["text.subword_sampling=2", "model=bpe"], r"text\.subword_sampling: .*less than or equal to 1"),
+    ],
+)
+def test_settings_that_do_not_go_with_a_model(given: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        compose("tiny", settings=given)

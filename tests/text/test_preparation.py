@@ -12,9 +12,10 @@ import pytest
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.progress import Reporter
+from ssmt.text.alphabet import is_word_character
 from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles, prepare
-from ssmt.text.vocabulary import Vocabulary
+from ssmt.text.vocabulary import BothSides, Vocabulary
 
 
 class Listener(Reporter):
@@ -98,3 +99,47 @@ def test_nothing_is_written_if_any_file_has_a_bad_line(tmp_path: Path, toy_files
     with pytest.raises(UserError, match="changed, line 5: not UTF-8"):
         prepare(replace(toy_files, **{which: changed}), CONFIG, tmp_path / "data", Reporter())
     assert os.listdir(tmp_path) == ["changed"]
+
+
+# Where the lexicon comes from
+
+
+def texts_of(vocabulary: BothSides) -> set[str]:
+    assert isinstance(vocabulary, Vocabulary)
+    return set(vocabulary.lexicon.texts)
+
+
+@pytest.mark.parametrize("source", ["bpe", "ulm"])
+def test_a_lexicon_of_subwords_has_legal_segments_and_their_counts(
+    tmp_path: Path, toy_files: TrainingFiles, source: str
+) -> None:
+    config = CONFIG.model_copy(update={"lexicon": source})
+    vocabulary, _ = prepare(toy_files, config, tmp_path / "data", Listener())
+    assert isinstance(vocabulary, Vocabulary)
+    entries = texts_of(vocabulary)
+    longer = {entry for entry in entries if len(entry) > 1 and not entry.startswith("<")}
+    assert longer, "more than the characters"
+    assert all(len(entry) <= 4 and all(map(is_word_character, entry)) for entry in longer)
+    assert {"ni", "bo"} & longer or source == "ulm"
+    targets = toy_files.target.read_text(encoding="utf-8")
+    for entry in longer:
+        gram = tuple(vocabulary.alphabet.encode(entry).tolist())
+        occurrences = sum(targets.startswith(entry, place) for place in range(len(targets)))
+        assert vocabulary.lexicon.counts[gram] == occurrences, entry
+
+
+def test_a_lexicon_of_a_file(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    path = tmp_path / "entries"
+    path.write_text("bon\nni\t12\n</s>\t3\na\nni\n", encoding="utf-8")
+    config = CONFIG.model_copy(update={"lexicon": "file", "lexicon_file": str(path)})
+    vocabulary, _ = prepare(toy_files, config, tmp_path / "data", Listener())
+    assert {entry for entry in texts_of(vocabulary) if len(entry) > 1} == {"bon", "ni", "</s>", "<unk>"}
+
+
+@pytest.mark.parametrize("entry", ["bonile", "a b", "Ω", "nix", ""])
+def test_a_file_with_an_impossible_segment_is_refused(tmp_path: Path, toy_files: TrainingFiles, entry: str) -> None:
+    path = tmp_path / "entries"
+    path.write_text(f"ni\n{entry}\n", encoding="utf-8")
+    config = CONFIG.model_copy(update={"lexicon": "file", "lexicon_file": str(path)})
+    with pytest.raises(UserError, match=r"entries, line 2: .* cannot be a segment"):
+        prepare(toy_files, config, tmp_path / "data", Listener())

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssmt.errors import UserError
-from ssmt.text.subwords import Algorithm, Subwords
+from ssmt.text.subwords import Algorithm, Subwords, TargetSubwords
 
 TEXTS = ["the bird sees the birds", "the cow called the cows", "a bird was seen", "cows were called once"] * 3
 
@@ -90,3 +90,22 @@ def test_an_absent_model_is_refused(tmp_path: Path) -> None:
 def test_no_text_at_all_is_a_users_error() -> None:
     with pytest.raises(UserError, match="cannot learn subwords"):
         train([], 30)
+
+
+# Target subwords
+
+ODD = " ab é日1.▁▅\t\0\u00a0\u2028"
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+@given(st.lists(st.text(ODD, max_size=12), min_size=1, max_size=4), st.text(ODD, max_size=12))
+@settings(max_examples=15, deadline=None)
+def test_any_target_comes_back_exactly(algorithm: Algorithm, texts: list[str], new: str) -> None:
+    texts = [*texts, ODD]
+    subwords = TargetSubwords.train(texts, 40, algorithm, warn=lambda message: None)
+    for text in [*texts, new]:
+        (ids,) = subwords.encode([text])
+        assert subwords.unk not in ids
+        assert subwords.decode(ids) == text
+        assert "".join(subwords.cut(text)) == text
+        assert all(len(segment) == 1 for segment in subwords.cut(text) if " " in segment)

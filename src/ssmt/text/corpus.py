@@ -32,9 +32,9 @@ from ssmt.text.lines import (
 
 CHUNK_LINES = 10_000
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
-Encode = Callable[[Sequence[str]], Sequence[npt.ArrayLike]]
-_Many = Sequence[npt.ArrayLike]
-Resample = Callable[[_Many, _Many, tuple[int, int]], tuple[_Many, _Many]]  # ids of both sides, what names the draw
+Many = Sequence[npt.ArrayLike]  # ids of many lines
+Encode = Callable[[Sequence[str]], Many]
+Resample = Callable[[Many, Many, tuple[int, int]], tuple[Many, Many]]  # ids of both sides, what names the draw
 
 
 @dataclass(frozen=True)
@@ -172,8 +172,8 @@ class Corpus:
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], epoch: int = 0) -> Batch:
         """Some of the pairs; in each epoch in other subwords, where the corpus samples them."""
-        sources: _Many = [self.source[int(i)] for i in indices]
-        targets: _Many = [self.target[int(i)] for i in indices]
+        sources: Many = [self.source[int(i)] for i in indices]
+        targets: Many = [self.target[int(i)] for i in indices]
         if self.resample is not None:
             sources, targets = self.resample(sources, targets, (epoch, int(indices[0])))
         return make_batch(

@@ -68,30 +68,8 @@ class Subwords:
         encoded: list[list[int]] = self.processor.encode(self._spelt(lines), add_eos=True)
         return encoded
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of a line's ids."""
-        text: str = self.processor.decode([int(id) for id in ids])
-        return text
-
     def _spelt(self, lines: Sequence[str]) -> list[str]:
         return [marked(line) for line in lines] if self.exact else list(lines)
-
-    def sample(self, lines: Sequence[str], alpha: float, seed: int) -> list[list[int]]:
-        """Random ids of each line: BPE with dropout `alpha`, or unigram segmentations in proportion to p ** alpha.
-
-        sentencepiece draws from a generator of each thread's own, made from the seed when the thread first draws; a
-        batch gets a new thread. So the draw depends on nothing but the arguments, whatever was drawn before.
-        """
-        sentencepiece.set_random_generator_seed(seed)
-        drawn: list[list[int]] = self.processor.encode(
-            self._spelt(lines),
-            add_eos=True,
-            enable_sampling=True,
-            alpha=alpha,
-            nbest_size=-1,
-            num_threads=1,
-        )
-        return drawn
 
     def encode_split(self, lines: Sequence[str]) -> list[list[int]]:
         """The same for lines that are already split: blanks stand between subwords."""
@@ -124,6 +102,7 @@ class TargetSubwords(Subwords):
         self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
 
     def decode(self, ids: Sequence[int]) -> str:
+        """The text of a line's ids."""
         return unmarked("".join(self.pieces[id] for id in ids if id not in (self.unk, self.eos, self.pad)))
 
     def cut(self, text: str) -> list[str]:

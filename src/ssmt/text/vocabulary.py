@@ -175,17 +175,6 @@ class SubwordVocabulary(BothSides):
         specials = (self.target.unk, self.target.eos, self.target.pad)
         return [self.target.pieces[id] for id in ids if id not in specials]
 
-    def resample(self, sources: Many, targets: Many, alpha: float, seed: Sequence[int]) -> tuple[Many, Many]:
-        """The same text in subwords drawn at random; the draw depends on nothing but the arguments."""
-        assert isinstance(self.source, Subwords)
-        assert isinstance(self.target, TargetSubwords)
-        drawn = []
-        seeds = np.random.SeedSequence(seed).generate_state(2).tolist()
-        for subwords, lines, number in zip((self.source, self.target), (sources, targets), seeds, strict=True):
-            texts = [subwords.decode(np.asarray(line)[:-1].tolist()) for line in lines]
-            drawn.append(subwords.sample(texts, alpha, number))
-        return drawn[0], drawn[1]
-
     @cached_property
     def _characters(self) -> set[str]:
         return {piece for piece in self.target.pieces if len(piece) == 1}

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ssmt.config import Config, changed, differences
@@ -24,8 +25,10 @@ from ssmt.model.directory import (
 )
 from ssmt.model.registry import build, kind_of
 from ssmt.progress import Reporter
-from ssmt.text.corpus import CORPUS_LINES, Corpus, Resample
+from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
 from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.sampling import SubwordSampler
+from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 from ssmt.training import segmented
 from ssmt.training.loop import Trainer
@@ -155,7 +158,15 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
     if not alpha:
         return None
     assert isinstance(vocabulary, SubwordVocabulary)
-    return lambda sources, targets, draw: vocabulary.resample(sources, targets, alpha, (seed, *draw))
+    sides = [side for side in (vocabulary.source, vocabulary.target) if isinstance(side, Subwords)]
+    samplers = [SubwordSampler(side, "bpe" if config.model == "bpe" else "unigram", alpha) for side in sides]
+
+    def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
+        seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
+        source, target = (one.resample(*rest) for one, *rest in zip(samplers, (sources, targets), seeds, strict=True))
+        return source, target
+
+    return resample
 
 
 def _corpus(directory: Path, vocabulary: BothSides, resample: Resample | None = None) -> Corpus:

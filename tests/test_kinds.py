@@ -1,0 +1,222 @@
+"""Every kind of model: trained on two files, it translates, scores and segments by the same verbs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import get_args
+
+import pytest
+import torch
+
+from ssmt import Translator
+from ssmt.config import Config, ModelName, compose
+from ssmt.errors import UserError
+from ssmt.model.directory import load_model
+from ssmt.model.registry import KINDS
+from ssmt.model.ssmt import SSMT
+from ssmt.progress import Reporter
+from ssmt.text.lines import read_lines
+from ssmt.text.pieces import Pieces
+from ssmt.text.preparation import TrainingFiles
+from ssmt.training import run
+from ssmt.training.log import read_log
+from tests.cli.test_bad_input import Ssmt, ssmt  # noqa: F401 (a fixture)
+
+SIZES = [
+    "text.source_vocabulary=60",
+    "text.subword_vocabulary=70",
+    "text.lexicon_size=80",
+    "text.longest_segment=4",
+    "network.width=32",
+    "network.heads=2",
+    "network.feedforward=64",
+    "network.encoder_layers=1",
+    "network.decoder_layers=1",
+    "network.dropout=0.05",
+    "training.batch_characters=400",
+    "training.learning_rate=0.01",
+    "training.warmup_updates=50",
+    "training.patience=none",
+    "training.max_epochs=none",
+    "training.validate_every=60",
+    "training.max_updates=120",
+    "segmenter.longest_segment=6",
+    "segmenter.max_updates=60",
+]
+ABLATIONS = sorted((Path(__file__).parents[1] / "configs" / "ablation").glob("*.yaml"))
+
+
+def trained(directory: Path, files: TrainingFiles, *settings: str, config: Path | None = None) -> Path:
+    run.begin(files, directory, compose("tiny", config, [*SIZES, *settings]), Reporter())
+    assert run.train(directory, torch.device("cpu"), Reporter()) is None
+    return directory
+
+
+@pytest.fixture(scope="module", params=["ssmt", "bpe", "ulm", "dpe"])
+def directory(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_files: TrainingFiles
+) -> Path:
+    return trained(tmp_path_factory.mktemp("kinds") / request.param, toy_files, f"model={request.param}")
+
+
+@pytest.fixture(scope="module")
+def model(directory: Path) -> Translator:
+    return Translator.load(directory, "cpu")
+
+
+@pytest.fixture(scope="module")
+def valid(toy_files: TrainingFiles) -> tuple[list[str], list[str]]:
+    return read_lines(toy_files.valid_source), read_lines(toy_files.valid_target)
+
+
+def test_every_name_has_an_entry() -> None:
+    assert tuple(KINDS) == get_args(ModelName)
+
+
+def test_it_learns(directory: Path) -> None:
+    """About 4 bits are what the alphabet alone would cost; chrF shows that the validation translates."""
+    measured = [line for line in read_log(directory) if "valid_bits_per_character" in line]
+    assert [line["update"] for line in measured] == [60, 120]
+    assert measured[-1]["valid_bits_per_character"] < 1.0
+    assert measured[-1]["valid_chrf"] > 20
+
+
+def test_the_score_of_a_translation_is_score_of_it(model: Translator, valid: tuple[list[str], list[str]]) -> None:
+    sources, _ = valid
+    for search in model.kind.searches:
+        if model.score_type(search) != model.score_type():
+            continue  # of one derivation: the other searches of ssmt
+        found = model.translate(sources, search=search, n_best=3)
+        for source, texts, segments, scores in zip(sources, *found, strict=True):
+            assert model.score([source] * len(texts), texts) == pytest.approx(scores, abs=1e-4)
+            assert ["".join(few) for few in segments] == texts
+            if search != "sample":
+                assert len(set(texts)) == 3
+
+
+def test_the_output_does_not_depend_on_the_batch(model: Translator, valid: tuple[list[str], list[str]]) -> None:
+    sources, targets = valid
+    for search in (model.kind.searches[0], "sample"):
+        together, alone = (
+            model.translate(sources, search=search, n_best=2, batch_characters=size)  # type: ignore[arg-type]
+            for size in (10_000, 1)
+        )
+        assert together.texts == alone.texts
+        assert together.segments == alone.segments
+    assert model.score(sources, targets) == pytest.approx(model.score(sources, targets, batch_characters=1), abs=1e-4)
+
+
+def test_lengths_and_prefixes_are_kept(model: Translator, valid: tuple[list[str], list[str]]) -> None:
+    sources, targets = valid
+    prefixes = [target[: row % 9] for row, target in enumerate(targets)]
+    prefixes[1] = "izin"  # in the middle of a subword, and not what the source says
+    prefixes[2] = targets[2] + " a"
+    for texts, prefix in zip(model.translate(sources, prefixes=prefixes, n_best=2).texts, prefixes, strict=True):
+        assert all(text.startswith(prefix) for text in texts)
+    assert all(len(text) <= 5 for text in model.translate(sources, max_length=5).texts)
+    assert all(25 <= len(text) <= 28 for text in model.translate(sources, min_length=25, max_length=28).texts)
+    long = "inyoni " * 12  # longer than any limit, whole subwords and not
+    assert model.translate(sources[:1], prefixes=[long], max_length=3).texts == [long]
+
+
+def test_texts_are_cut_into_segments_that_spell_them(model: Translator, valid: tuple[list[str], list[str]]) -> None:
+    sources, targets = valid
+    texts = [*targets, "  a  b ", "ni", ""]
+    given = [*sources, "x", "y", "z"]
+    for method in ("viterbi", "posterior"):
+        for segments, text in zip(model.segment(given, texts, method), texts, strict=True):  # type: ignore[arg-type]
+            assert "".join(segments) == text
+            assert "" not in segments
+            assert all(segment == " " for segment in segments if " " in segment), "a blank stands alone"
+    unknown = ["Ω nibo☃na.", "☃☃"]
+    assert ["".join(cut) for cut in model.segment(None, unknown, allow_unknown=True)] == unknown
+    with pytest.raises(UserError, match=r"target 1: the model has never seen 'Ω' \(U\+03A9\)"):
+        model.segment(None, unknown)
+    for row, segments in zip(model.boundary_posteriors(sources, targets), model.segment(sources, targets), strict=True):
+        assert len(row) == len("".join(segments))
+        assert all(0 <= probability <= 1 for probability in row)
+        assert row[-1] == pytest.approx(1)
+
+
+def test_a_search_that_a_model_lacks_is_refused_with_those_it_has(model: Translator) -> None:
+    lacking, own = (
+        ("beam", "marginal, dynamic, mixture, sample") if model.config.model == "ssmt" else ("dynamic", "beam, sample")
+    )
+    with pytest.raises(UserError, match=f"no search '{lacking}'; it has {own}"):
+        model.translate(["I see."], search=lacking)  # type: ignore[arg-type]
+
+
+def test_the_verbs_say_what_they_score(
+    ssmt: Ssmt,  # noqa: F811
+    directory: Path,
+    valid: tuple[list[str], list[str]],
+    toy_files: TrainingFiles,
+    tmp_path: Path,
+) -> None:
+    of_score = "marginal" if directory.name == "ssmt" else "tokens"
+    of_segment = "tokens" if directory.name in ("bpe", "ulm") else "path"
+    output = tmp_path / "output"
+
+    def records(verb: str, *options: object) -> list[dict[str, object]]:
+        ssmt(verb, directory, *options, "--json", "--output", output)
+        return [json.loads(line) for line in read_lines(output)]
+
+    both = ["--source", toy_files.valid_source, "--target", toy_files.valid_target]
+    translated = records("translate", "--input", toy_files.valid_source)
+    assert {record["score_type"] for record in translated} == {of_score}
+    assert all("".join(record["segments"]) == record["translation"] for record in translated)  # type: ignore[arg-type]
+    assert {record["score_type"] for record in records("score", *both)} == {of_score}
+    assert {record["score_type"] for record in records("segment", *both)} == {of_segment}
+    assert [record["translation"] for record in records("segment", *both)] == valid[1]
+
+
+# DPE: three stages
+
+
+@pytest.fixture(scope="module")
+def dpe(tmp_path_factory: pytest.TempPathFactory, toy_files: TrainingFiles) -> Path:
+    return trained(tmp_path_factory.mktemp("stages") / "dpe", toy_files, "model=dpe")
+
+
+def test_the_stages_can_be_seen(dpe: Path, toy_files: TrainingFiles) -> None:
+    targets = read_lines(toy_files.target)
+    lines = read_lines(dpe / "segmented" / "train.txt")
+    assert [line.replace(" ", "").replace("▁", " ").removeprefix(" ") for line in lines] == targets
+    segmenter, _ = load_model(dpe / "segmenter", torch.device("cpu"))
+    assert isinstance(segmenter, SSMT)
+    assert segmenter.segments.characters is None
+    assert [line["update"] for line in read_log(dpe / "segmenter") if "valid_bits_per_character" in line] == [60]
+    # The lines are the segmenter's best paths given the source, and what the second model learns from.
+    cut = Translator.load(dpe, "cpu").segment(read_lines(toy_files.source), targets)
+    assert cut == Translator.load(dpe / "segmenter", "cpu").segment(read_lines(toy_files.source), targets)
+    words = [[part for part in line.replace("▁", " ▁ ").split() if part != "▁"] for line in lines]
+    assert words == [[segment for segment in segments if segment != " "] for segments in cut]
+    pieces = Pieces.load(dpe / "target.txt")
+    assert {piece for line in lines for piece in line.split(" ")} <= set(pieces.pieces)
+
+
+def test_limits_are_for_each_stage(dpe: Path) -> None:
+    first, second = Config.load(dpe / "segmenter" / "config.json"), Config.load(dpe / "config.json")
+    assert (first.training.max_updates, second.training.max_updates) == (60, 120)
+    assert (first.model, second.model) == ("ssmt", "dpe")
+    assert first.text.lexicon == "bpe"
+    assert first.text.length_ratio == second.text.length_ratio is not None
+
+
+@pytest.mark.parametrize("path", ABLATIONS, ids=lambda path: path.stem)
+def test_ablations_train_and_translate(path: Path, tmp_path: Path, toy_files: TrainingFiles) -> None:
+    short = ["training.max_updates=2", "training.chrf_sentences=0", "segmenter.max_updates=2"]
+    directory = trained(tmp_path / "run", toy_files, *short, config=path)
+    model = Translator.load(directory, "cpu")
+    segmenter = directory / "segmenter" if model.config.model == "dpe" else directory
+    first = Config.load(segmenter / "config.json")
+    assert first.network.characters == ("characters" in path.stem)
+    assert first.text.lexicon == ("bpe" if path.stem == "dpe" else "ngrams")
+    assert (model.config.model == "ssmt") == path.stem.startswith("lexicon")
+    search = "dynamic" if model.config.model == "ssmt" else None
+    assert len(model.translate(["I see a bird."], search=search).texts) == 1  # type: ignore[arg-type]
+
+
+def test_the_ablations_are_the_five_rows_of_table_4() -> None:
+    assert len(ABLATIONS) == 5

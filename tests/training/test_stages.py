@@ -1,0 +1,144 @@
+"""Runs of the other models are killed and resumed too: with subwords drawn anew in each epoch, and across stages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from ssmt.config import compose
+from ssmt.errors import UserError
+from ssmt.progress import Reporter
+from ssmt.text.corpus import Corpus
+from ssmt.text.preparation import TrainingFiles
+from ssmt.training import run, segmented
+from tests.test_kinds import SIZES
+from tests.test_system import ssmt
+from tests.training.test_resume import assert_same_weights, last_checkpoint
+
+UPDATES = 24
+RUN = [
+    *SIZES,
+    "training.checkpoint_every=3",
+    "training.validate_every=100",
+    "training.chrf_sentences=0",
+    f"training.max_updates={UPDATES}",
+    f"segmenter.max_updates={UPDATES}",
+]
+BPE = [*RUN, "model=bpe", "text.subword_sampling=0.3"]
+DPE = [*RUN, "model=dpe"]
+
+
+def whole_run(directory: Path, files: TrainingFiles, settings: list[str]) -> Path:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    run.begin(files, directory, compose("tiny", settings=settings), Reporter())
+    run.train(directory, torch.device("cpu"), Reporter())
+    torch.set_num_threads(threads)
+    return directory
+
+
+def killed_at(checkpoints: Path, *options: object) -> None:
+    """Start a run, or go on with one, and kill it when the first checkpoint is there."""
+    command = [sys.executable, "-c", "from ssmt.cli import main; main()", "train", "--threads", "1", *map(str, options)]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not list(checkpoints.glob("update-*")):
+        assert process.poll() is None, "it must be killed before it ends"
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert int(last_checkpoint(checkpoints.parent).stem.split("-")[1]) < UPDATES
+
+
+def options(files: TrainingFiles, settings: list[str]) -> list[object]:
+    texts = {"source": files.source, "target": files.target}
+    texts |= {"valid-source": files.valid_source, "valid-target": files.valid_target}
+    named = [part for name, path in texts.items() for part in (f"--{name}", path)]
+    return ["--preset", "tiny", *named, *(part for setting in settings for part in ("--set", setting))]
+
+
+def test_a_killed_run_with_sampled_subwords_is_the_same(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    expected = whole_run(tmp_path / "whole", toy_files, BPE)
+    killed = tmp_path / "killed"
+    killed_at(killed / "checkpoints", "--output", killed, *options(toy_files, BPE))
+    ssmt("train", "--output", killed, "--resume", "--threads", 1)
+    assert_same_weights(killed, expected)
+
+
+def test_subwords_are_drawn_anew_in_each_epoch(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    run.begin(toy_files, tmp_path / "run", compose("tiny", settings=BPE), Reporter())
+    vocabulary, config = run.load_description(tmp_path / "run")
+    data = tmp_path / "run" / "data" / "train"
+    corpus = Corpus(data, vocabulary.source_pad, vocabulary.target_pad, run._resample(vocabulary, config))
+    first, again, second = (corpus.batch(range(8), epoch) for epoch in (0, 0, 1))
+    assert torch.equal(first.target, again.target)
+    assert torch.equal(first.source, again.source)
+    assert first.target.shape != second.target.shape or not torch.equal(first.target, second.target)
+    plain = Corpus(data, vocabulary.source_pad, vocabulary.target_pad).batch(range(8))
+    for batch in (first, second):
+        assert batch.characters == plain.characters
+        for row, own in zip(batch.target.tolist(), plain.target.tolist(), strict=True):
+            assert vocabulary.decode(row) == vocabulary.decode(own)
+
+
+@pytest.fixture(scope="module")
+def dpe(tmp_path_factory: pytest.TempPathFactory, toy_files: TrainingFiles) -> Path:
+    return whole_run(tmp_path_factory.mktemp("whole") / "dpe", toy_files, DPE)
+
+
+def test_killed_in_its_first_and_in_its_third_stage(tmp_path: Path, toy_files: TrainingFiles, dpe: Path) -> None:
+    killed = tmp_path / "killed"
+    killed_at(killed / "segmenter" / "checkpoints", "--output", killed, *options(toy_files, DPE))
+    assert not (killed / "segmented").exists()
+    killed_at(killed / "checkpoints", "--output", killed, "--resume")
+    done = ssmt("train", "--output", killed, "--resume", "--threads", 1)
+    assert "Stage" not in done.stderr, "stages that are complete are not entered again"
+    assert_same_weights(killed / "segmenter", dpe / "segmenter")
+    assert_same_weights(killed, dpe)
+    assert (killed / "segmented" / "train.txt").read_text() == (dpe / "segmented" / "train.txt").read_text()
+
+
+def test_killed_in_its_second_stage(tmp_path: Path, dpe: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = tmp_path / "killed"
+    shutil.copytree(dpe, killed)
+    for name in ("data", "checkpoints"):
+        shutil.rmtree(killed / name)
+    for name in ("model.safetensors", "target.txt", "source.model", "log.jsonl"):
+        (killed / name).unlink()
+    monkeypatch.setattr(segmented, "BLOCK", 8)
+    text = (dpe / "segmented" / "train.txt").read_bytes()
+    lines = text.split(b"\n")
+    (killed / "segmented" / "train.txt").unlink()
+    begun = [b"kept as it is", *lines[1:21]]  # two blocks and a half
+    (killed / "segmented" / "train.unfinished").write_bytes(b"\n".join(begun)[:-3])
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    segmented.segment_corpora(killed, torch.device("cpu"), Reporter())
+    written = (killed / "segmented" / "train.txt").read_bytes().split(b"\n")
+    assert written == [b"kept as it is", *lines[1:]], "whole blocks are not cut again, the rest is"
+
+    shutil.rmtree(killed / "data")
+    shutil.copy(dpe / "segmented" / "train.txt", killed / "segmented" / "train.txt")
+    run.train(killed, torch.device("cpu"), Reporter())
+    torch.set_num_threads(threads)
+    assert_same_weights(killed, dpe)
+
+
+def test_limits_can_be_raised_for_each_stage(tmp_path: Path, toy_files: TrainingFiles, dpe: Path) -> None:
+    half = tmp_path / "half"
+    whole_run(half, toy_files, [*DPE, "training.max_updates=7"])
+    run.adopt(half, lambda old: compose("tiny", settings=[*DPE, "segmenter.max_updates=100"]))
+    run.train(half, torch.device("cpu"), Reporter())
+    assert last_checkpoint(half).name == last_checkpoint(dpe).name
+    assert last_checkpoint(half / "segmenter").name == last_checkpoint(dpe / "segmenter").name, "it is over"
+    with pytest.raises(UserError, match="model was dpe, now bpe"):
+        run.adopt(half, lambda old: compose("tiny", settings=BPE))
