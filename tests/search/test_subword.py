@@ -71,7 +71,8 @@ class LiteralSubwords:
                     finished[text] = max(rank, finished.get(text, -math.inf))
             finished = dict(sorted(finished.items(), key=lambda item: -item[1])[:beam])
             beams = [one for one in pool[: 2 * beam] if one[1][-1] != self.target.eos][:beam]
-            if finished and beams and max(finished.values()) >= beams[0][0] / step**penalty:
+            enough = len(finished) >= (beam if penalty else 1)
+            if enough and beams and max(finished.values()) >= beams[0][0] / step**penalty:
                 break
         return finished
 

@@ -178,10 +178,12 @@ def beam_search(
     """The best finished hypotheses of each sentence, best first.
 
     A prefix ends where `</s>` is among the `beam` best extensions. A sentence is complete when no open hypothesis, as
-    it stands, ranks above its n-th finished one; without length penalty that is a proof, because extending a prefix
-    never raises its score.
+    it stands, ranks above its n-th finished one. Without length penalty that is a proof, because extending a prefix
+    never raises its score. With one it is none: what is longer may rank higher in the end, and the first to finish are
+    short. So `beam` hypotheses must have finished as well, which is when other toolkits stop.
     """
     K, eos = options.beam, scorer.eos
+    enough = options.kept if options.length_penalty else options.n_best
     finished = Finished(sentences, options.kept, identity)
     active = list(range(sentences))  # the sentences still searched, by row block
     history: Tensor | None = None  # (B, K, T) symbols so far
@@ -209,8 +211,11 @@ def beam_search(
             row
             for row, sentence in enumerate(active)
             if best_open[row] > IMPOSSIBLE
-            and not finished.complete(
-                sentence, options.n_best, penalised(best_open[row], step + 1, options.length_penalty)
+            and not (
+                len(finished.hypotheses[sentence]) >= enough
+                and finished.complete(
+                    sentence, options.n_best, penalised(best_open[row], step + 1, options.length_penalty)
+                )
             )
         ]
         if not staying:
