@@ -9,6 +9,7 @@ Shapes: B sentences, K beam, N = B*K rows, V vocabulary.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -19,7 +20,8 @@ from ssmt.model.transformer import Memory
 from ssmt.search.beam import Limits, WritingLimits
 from ssmt.search.open_segments import sum_precision
 from ssmt.text.corpus import padded
-from ssmt.text.subwords import MARK
+from ssmt.text.pieces import Pieces
+from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import code_points
 
 
@@ -30,16 +32,11 @@ class SubwordScorer:
         self.model, self.beam = model, beam
         device, target = model.device, model.vocabulary.target
         self.eos = target.eos
-        specials = [target.pad, target.unk, target.eos]
-        written = [code_points("" if id in specials else piece) for id, piece in enumerate(target.pieces)]
-        self.written_length = torch.tensor([len(piece) for piece in written], device=device)
+        written, self.written_length, self.possible, self.possible_first = _tables(target, device)
         with_mark = replace(
             limits, max_length=limits.max_length + 1, min_length=limits.min_length + (limits.min_length > 0)
         )
-        self.limits = WritingLimits(with_mark, padded(written, 0).to(device), self.written_length, beam, self.eos)
-        self.possible = torch.tensor([id not in (target.pad, target.unk) for id in range(len(target))], device=device)
-        begins = [id == self.eos or piece.startswith(MARK) for id, piece in enumerate(target.pieces)]
-        self.possible_first = self.possible & torch.tensor(begins, device=device)
+        self.limits = WritingLimits(with_mark, written, self.written_length, beam, self.eos)
 
         rows = memory.mask.shape[0] * beam
         self.cache = model.decoder.start(memory, beam)
@@ -66,3 +63,14 @@ class SubwordScorer:
     def _read(self, symbols: Tensor) -> None:
         states = self.model.decoder.step(symbols, self.cache)
         self.next = torch.log_softmax(self.model.logits(states).float(), dim=-1)  # (N, V)
+
+
+@lru_cache(maxsize=8)
+def _tables(target: TargetSubwords | Pieces, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """What each subword writes (V, widest) and how much (V,); which can be generated, and which of them first (V,)."""
+    specials = [target.pad, target.unk, target.eos]
+    written = [code_points("" if id in specials else piece) for id, piece in enumerate(target.pieces)]
+    length = torch.tensor([len(piece) for piece in written], device=device)
+    possible = torch.tensor([id not in (target.pad, target.unk) for id in range(len(target))], device=device)
+    begins = [id == target.eos or piece.startswith(MARK) for id, piece in enumerate(target.pieces)]
+    return padded(written, 0).to(device), length, possible, possible & torch.tensor(begins, device=device)
