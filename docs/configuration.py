@@ -1,0 +1,97 @@
+"""Writes docs/configuration.md, the reference of all settings, from the config classes: python docs/configuration.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic.fields import FieldInfo
+
+from ssmt.config import PRESETS, Config, Section
+
+PAGE = Path(__file__).with_suffix(".md")
+
+HEAD = """\
+# Configuration
+
+<!-- Written by docs/configuration.py from the classes in src/ssmt/config.py. Change those, then `make docs`. -->
+
+Every setting of a run has a default, which is that of the preset `base` (the paper's model). A preset changes some, a
+YAML file (`--config my.yaml`) changes some of those, `--set section.key=value` changes single ones; what comes later
+wins. `ssmt config --preset tiny` prints a complete file to start from; a file need only hold what differs:
+
+```yaml
+network:
+  width: 256
+training:
+  learning_rate: 0.001
+```
+
+A key or value that cannot be is refused before anything is written, with the nearest key that exists. The settings of a
+run are in its `config.json`, and `ssmt train --resume` keeps to them.
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    own = [(name, field) for name, field in Config.model_fields.items() if not isinstance(field.default, Section)]
+    parts = [HEAD, f"## Presets\n\n{_presets()}", f"## At the top\n\n{_table(own, {})}"]
+    for name, field in Config.model_fields.items():
+        if isinstance(field.default, Section):
+            keys = type(field.default).model_fields
+            values = {key: getattr(field.default, key) for key in keys}
+            parts.append(f"## `{name}`\n\n{type(field.default).__doc__}\n\n{_table(list(keys.items()), values)}")
+    return "\n".join(parts)
+
+
+def _presets() -> str:
+    """Only the keys in which presets differ."""
+    keys = [(section, key) for preset in PRESETS.values() for section, values in preset.items() for key in values]
+    lines = [f"| | {' | '.join(f'`{name}`' for name in PRESETS)} |", "|---|" + "---|" * len(PRESETS)]
+    for section, key in dict.fromkeys(keys):
+        default = getattr(getattr(Config(), section), key)
+        values = (preset.get(section, {}).get(key, default) for preset in PRESETS.values())
+        lines.append(f"| `{section}.{key}` | {' | '.join(map(_written, values))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _table(fields: list[tuple[str, FieldInfo]], values: dict[str, Any]) -> str:
+    lines = ["| key | default | values | what it is |", "|---|---|---|---|"]
+    for key, field in fields:
+        default = _written(values.get(key, field.default))
+        lines.append(f"| `{key}` | {default} | {_allowed(field)} | {_cell(field.description or '')} |")
+    return "\n".join(lines) + "\n"
+
+
+def _allowed(field: FieldInfo) -> str:
+    """The values that a field takes, in words."""
+    kinds = [kind for kind in (get_args(field.annotation) or (field.annotation,)) if kind is not type(None)]
+    optional = type(None) in get_args(field.annotation)
+    if get_origin(field.annotation) is Literal:
+        words = ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
+    else:
+        (kind,) = kinds
+        words = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[kind]
+    bounds = {
+        name: getattr(part, name) for part in field.metadata for name in ("ge", "gt", "le", "lt") if hasattr(part, name)
+    }
+    signs = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<"}
+    limits = " and ".join(f"{signs[name]} {value:g}" for name, value in bounds.items())
+    return ", ".join(part for part in (f"{words} {limits}".strip(), "`none`" if optional else "") if part)
+
+
+def _written(value: Any) -> str:
+    """A value as it stands in YAML."""
+    if value is None:
+        return "`none`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference(), encoding="utf-8")
