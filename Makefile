@@ -1,9 +1,10 @@
 # make install   .venv with the program and its development tools, from nothing but python3
 # make test      lint, types and all tests
+# make docs      what is generated in docs/: the reference of settings, the notebook's outputs
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install test lint types check clean
+.PHONY: install test lint types check docs clean
 
 install: .venv/installed
 
@@ -23,6 +24,10 @@ check: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test: lint types check
+
+docs: install
+	$(BIN)/python docs/configuration.py
+	$(BIN)/jupyter execute --inplace docs/quickstart.ipynb
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache
