@@ -48,4 +48,7 @@ class SSMT(TranslationModel):
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
-        return lattice.marginal(self.lattice(batch), batch.target_lengths)
+        scores = self.lattice(batch)
+        if not self.training and scores.device.type != "mps":
+            scores = scores.double()  # a reported score sums hundreds of numbers; training needs no such care
+        return lattice.marginal(scores, batch.target_lengths)
