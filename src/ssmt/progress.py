@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Protocol, TypeVar
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0  # of a log file
@@ -58,33 +58,47 @@ class TerminalReporter(Reporter):
             BarColumn(bar_width=None),
             TextColumn("{task.percentage:>3.0f}%"),
             TextColumn("{task.fields[text]}"),
-            TimeRemainingColumn(compact=True),
+            TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
-            yield _TerminalBar(progress, progress.add_task(title, total=total, text=""))
+            yield _TerminalBar(progress, progress.add_task(title, total=total, text="", left=""), total)
+
+
+class _Pace:
+    """How long the rest will take, judged by what was done since the first look: a resumed run begins in the middle."""
+
+    def __init__(self, total: float) -> None:
+        self.total = total
+        self.first: tuple[float, float] | None = None  # time, share
+
+    def left(self, done: float) -> str:
+        now, share = time.monotonic(), done / self.total if self.total else 1.0
+        if self.first is None:
+            self.first = now, share
+        gained = share - self.first[1]
+        return f"{duration((now - self.first[0]) / gained * (1 - share))} left" if gained > 0 and share < 1 else ""
 
 
 class _TerminalBar:
-    def __init__(self, progress: Progress, task: TaskID) -> None:
-        self.progress, self.task = progress, task
+    def __init__(self, progress: Progress, task: TaskID, total: float) -> None:
+        self.progress, self.task, self.pace = progress, task, _Pace(total)
 
     def advance(self, done: float, text: str = "") -> None:
-        self.progress.update(self.task, completed=done, text=text)
+        self.progress.update(self.task, completed=done, text=text, left=self.pace.left(done))
 
 
 class _LogBar:
     def __init__(self, reporter: Reporter, title: str, total: float) -> None:
-        self.reporter, self.title, self.total = reporter, title, total
-        self.begun = self.last = time.monotonic()
+        self.reporter, self.title, self.total, self.pace = reporter, title, total, _Pace(total)
+        self.last = time.monotonic()
 
     def advance(self, done: float, text: str = "") -> None:
-        now = time.monotonic()
+        left, now = self.pace.left(done), time.monotonic()
         if now - self.last < SECONDS_BETWEEN_LINES:
             return
         self.last = now
-        share = done / self.total if self.total else 1.0
-        left = f", {duration((now - self.begun) * (1 / share - 1))} left" if 0 < share < 1 else ""
-        self.reporter.say(f"{self.title}: {share:.0%}{', ' + text if text else ''}{left}")
+        share = f"{done / self.total if self.total else 1.0:.0%}"
+        self.reporter.say(f"{self.title}: {', '.join(part for part in (share, text, left) if part)}")
 
 
 def duration(seconds: float) -> str:

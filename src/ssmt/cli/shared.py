@@ -19,7 +19,19 @@ from ssmt.text.lines import name_of, read_lines, read_parallel
 if TYPE_CHECKING:
     from ssmt.translator import Translator
 
-VERBS = ("train", "translate", "segment", "score", "evaluate", "morphology", "compositional", "report", "sweep")
+VERBS = (
+    "train",
+    "translate",
+    "segment",
+    "score",
+    "evaluate",
+    "morphology",
+    "compositional",
+    "report",
+    "sweep",
+    "config",
+    "doctor",
+)
 
 
 class Verbs(typer.core.TyperGroup):
