@@ -63,7 +63,9 @@ def test_killed_and_resumed_run_is_the_same(tmp_path: Path, toy_files: TrainingF
     assert int(last_checkpoint(directory).stem.split("-")[1]) < 36
     ssmt("train", "--output", directory, "--resume", "--threads", 1)
     assert_same_weights(directory, uninterrupted)
-    assert (directory / "model.safetensors").read_bytes() == (uninterrupted / "model.safetensors").read_bytes()
+    weights, expected = (load_file(path / "model.safetensors") for path in (directory, uninterrupted))
+    assert weights.keys() == expected.keys()
+    assert all(torch.equal(weights[name], expected[name]) for name in expected)
     logged = [line for line in (directory / "log.jsonl").read_text().splitlines() if "valid_bits" in line]
     assert len(logged) == 1, "no line of the log is written twice"
 

@@ -163,11 +163,13 @@ def _show_runs(page: Page, names: Mapping[str, Path], translators: Mapping[str, 
 def _settings(translator: Translator) -> dict[str, Any]:
     network, text = translator.config.network, translator.config.text
     parameters = sum(parameter.numel() for parameter in translator.model.parameters())
+    has_lexicon = translator.config.model == "ssmt" and network.lexicon
     return {
+        "Model": translator.config.model,
         "Parameters": f"{parameters / 1e6:.1f} M",
         "Layers": f"{network.encoder_layers}+{network.decoder_layers}",
         "Width": network.width,
-        "Lexicon": f"{text.lexicon_size:,}" if network.lexicon else "none",
+        "Lexicon": f"{text.lexicon_size:,}" if has_lexicon else "none",
     }
 
 
