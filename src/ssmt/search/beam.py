@@ -180,7 +180,7 @@ def beam_search(
     A prefix ends where `</s>` is among the `beam` best extensions. A sentence is complete when no open hypothesis, as
     it stands, ranks above its n-th finished one. Without length penalty that is a proof, because extending a prefix
     never raises its score. With one it is none: what is longer may rank higher in the end, and the first to finish are
-    short. So `beam` hypotheses must have finished as well, which is when other toolkits stop.
+    short. So `beam` hypotheses must have finished as well, as in fairseq.
     """
     K, eos = options.beam, scorer.eos
     enough = options.kept if options.length_penalty else options.n_best

@@ -32,8 +32,8 @@ SCORE_TYPES: dict[Search, ScoreType] = {
     "mixture": "tokens",
     "beam": "tokens",
 }
-# Sums of log-probabilities favour the short. Where few symbols make a sentence the field divides by their number
-# (fairseq, Sockeye and JoeyNMT do by default); the marginal of a string needs no such help.
+# Sums of log-probabilities favour the short. Where few symbols make a sentence it is usual to divide by their number
+# (fairseq by default, with which the paper's baselines were made); the marginal of a string needs no such help.
 LENGTH_PENALTIES: dict[Search, float] = {"beam": 1.0}
 
 
