@@ -142,6 +142,6 @@ def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -
         reporter.warn(f"{valid.skipped:,} validation pairs are empty or too long and were left out")
     if unknown:
         reporter.warn(
-            f"{valid.target}, line {min(unknown.values())}: {len(unknown)} characters of the validation text never "
-            f"occur in the training text and count as <unk>: {describe_characters(list(unknown))}"
+            f"{valid.target}, line {min(unknown.values())}: validation text has characters that the "
+            f"training text lacks ({len(unknown)}); they count as <unk>: {describe_characters(list(unknown))}"
         )

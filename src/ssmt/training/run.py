@@ -133,7 +133,7 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
         reporter,
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    reporter.say(f"{parameters:,} parameters on {device}, {torch.get_num_threads()} threads")
+    reporter.say(f"{parameters:,} parameters on {device}, threads: {torch.get_num_threads()}")
     with _room(directory):
         return trainer.run()
 
