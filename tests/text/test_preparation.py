@@ -77,7 +77,7 @@ def test_unseen_characters_of_the_validation_text_are_named(tmp_path: Path, toy_
     listener = Listener()
     prepare(replace(toy_files, valid_target=changed), CONFIG, tmp_path / "data", listener)
     (warning,) = listener.warnings
-    assert f"{changed}, line 4: 2 characters of the validation text never occur" in warning
+    assert f"{changed}, line 4: validation text has characters that the training text lacks (2)" in warning
     assert "'Ω' (U+03A9), '?' (U+003F)" in warning
 
 
