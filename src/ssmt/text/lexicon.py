@@ -242,7 +242,8 @@ def most_frequent_ngrams(
         gram_of_node = grams_by_node(trie)
         for code, count in zip(codes[top].tolist(), counts[top].tolist(), strict=True):
             parent, character = divmod(code, len(alphabet))
-            best[(*gram_of_node[parent], character)] = count
+            gram = (*gram_of_node[parent], character)
+            best[gram] = count
         ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
         best = dict(ranked[: max(size - len(singles), 0)])
         trie = Trie(sorted([*singles, *best]), len(alphabet))
