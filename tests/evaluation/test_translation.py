@@ -252,3 +252,12 @@ def test_files_are_read_and_their_lengths_compared(tmp_path: Path) -> None:
 def test_mistakes_of_users_are_named(systems: dict, references: list, options: dict, message: str) -> None:
     with pytest.raises(UserError, match=message):
         evaluate_translations(systems, references, **options)
+
+
+def test_a_copy_of_a_system_does_not_differ_from_it() -> None:
+    """sacrebleu itself gives a copy p = 0.001, as if it were certainly different."""
+    reference = [f"the cat number {n} sits on the mat" for n in range(20)]
+    system = [line.replace("sits", "sat") for line in reference]
+    report = evaluate_translations({"one": system, "copy": list(system)}, reference, metrics=["chrF"], samples=50)
+    assert report["copy", "chrF"].p_value == 1.0
+    assert report["copy", "chrF"].not_significantly_worse_than_best
