@@ -213,7 +213,9 @@ def over_batches(
     vocabulary = model.vocabulary
     results: list[Result | None] = [None] * len(texts)
     encoded_sources = vocabulary.encode_sources(sources)
-    for rows in batches_by_length([len(text) + 1 for text in texts], batch_characters):
+    # Sources count too: many short targets must not bring in very long sources at once.
+    sizes = [max(len(text) + 1, len(ids)) for text, ids in zip(texts, encoded_sources, strict=True)]  # type: ignore[arg-type]
+    for rows in batches_by_length(sizes, batch_characters):
         batch = make_batch(
             [encoded_sources[row] for row in rows],
             [encoded[row] for row in rows],

@@ -53,8 +53,8 @@ def train(
 
     if resume and run.can_resume(output):
         given = preset is not None or config is not None
-        base = compose(preset or "base", config) if given else None
-        run.adopt(output, lambda saved: with_settings(base or saved, settings))
+        asked = compose(preset or "base", config, settings) if given else None
+        run.adopt(output, lambda saved: asked or with_settings(saved, settings))
     else:
         files = {
             "--source": source,
