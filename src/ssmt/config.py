@@ -81,6 +81,9 @@ class NetworkConfig(Section):
     feedforward: int = Field(2048, ge=1, description="width of the feed-forward layers")
     encoder_layers: int = Field(6, ge=1, description="layers of the encoder")
     decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
+    character_layers: int | None = Field(
+        None, ge=2, description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm)"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
     position_offset: int = Field(0, ge=0, description="position of the first token (2 in models of the original code)")
@@ -96,6 +99,11 @@ class NetworkConfig(Section):
         if not (self.characters or self.lexicon):
             raise ValueError("characters and lexicon cannot both be switched off: nothing would generate segments")
         return self
+
+    @property
+    def word_layers(self) -> int:
+        """How many of the decoder's layers run once a word."""
+        return max(0, self.decoder_layers - (self.character_layers or self.decoder_layers))
 
 
 class TrainingConfig(Section):

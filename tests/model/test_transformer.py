@@ -7,21 +7,29 @@ import torch
 
 from ssmt.config import NetworkConfig
 from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.words import WordDecoder
+from ssmt.text.alphabet import Alphabet
 from tests.models import SMALL
 
-PAD, EOS = 0, 1
+ALPHABET = Alphabet.of_characters("\n abc")
+PAD, EOS = ALPHABET.pad, ALPHABET.eos
+PLAIN: dict[str, object] = {}
+WORDS: dict[str, object] = {"decoder_layers": 4, "character_layers": 2}
+bodies = pytest.mark.parametrize("body", [PLAIN, WORDS], ids=["characters", "words"])
 
 
 def networks(**changes: object) -> tuple[Encoder, Decoder]:
     torch.manual_seed(0)
     config = NetworkConfig(**{**SMALL, **changes})
-    return Encoder(12, config, PAD).eval(), Decoder(9, config, PAD, EOS).eval()
+    decoder = WordDecoder(ALPHABET, config) if config.word_layers else Decoder(9, config, PAD, EOS)
+    return Encoder(12, config, PAD).eval(), decoder.eval()
 
 
 @torch.no_grad()
+@bodies
 @pytest.mark.parametrize("changes", [{}, {"norm": "post", "position_offset": 2}])
-def test_steps_equal_states(changes: dict[str, object]) -> None:
-    encoder, decoder = networks(**changes)
+def test_steps_equal_states(changes: dict[str, object], body: dict[str, object]) -> None:
+    encoder, decoder = networks(**changes, **body)
     memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 1, 0, 0]]))
     target = torch.randint(2, 9, (2, 40))
     expected = decoder.states(target, memory)
@@ -33,8 +41,9 @@ def test_steps_equal_states(changes: dict[str, object]) -> None:
 
 
 @torch.no_grad()
-def test_reordered_rows_continue_their_origin() -> None:
-    encoder, decoder = networks()
+@bodies
+def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
+    encoder, decoder = networks(**body)
     memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 7, 1, 0]]))
     cache = decoder.start(memory, 2)
     first = torch.tensor([EOS, EOS, EOS, EOS])
@@ -56,8 +65,9 @@ def test_reordered_rows_continue_their_origin() -> None:
 
 
 @torch.no_grad()
-def test_rows_of_different_lengths() -> None:
-    encoder, decoder = networks()
+@bodies
+def test_rows_of_different_lengths(body: dict[str, object]) -> None:
+    encoder, decoder = networks(**body)
     memory = encoder(torch.tensor([[3, 4, 1]]))
     cache = decoder.start(memory, 2)
     cache.position = torch.zeros(2, dtype=torch.int64)
@@ -71,9 +81,37 @@ def test_rows_of_different_lengths() -> None:
 
 
 @torch.no_grad()
-def test_padding_of_the_source_changes_nothing() -> None:
-    encoder, decoder = networks()
+@bodies
+def test_padding_of_the_source_changes_nothing(body: dict[str, object]) -> None:
+    encoder, decoder = networks(**body)
     target = torch.tensor([[2, 3, 4]])
     alone = decoder.states(target, encoder(torch.tensor([[3, 4, 1]])))
     padded = decoder.states(target, encoder(torch.tensor([[3, 4, 1, PAD, PAD]])))
     torch.testing.assert_close(alone, padded, atol=1e-6, rtol=1e-5)
+
+
+@torch.no_grad()
+@bodies
+def test_a_state_has_read_what_is_before_it_and_nothing_else(body: dict[str, object]) -> None:
+    encoder, decoder = networks(**body)
+    memory = encoder(torch.tensor([[3, 4, 1]]))
+    target = torch.randint(2, 9, (1, 20))
+    states = decoder.states(target, memory)
+    for place in range(20):
+        other = target.clone()
+        other[:, place:] = torch.randint(2, 9, (1, 20 - place))
+        torch.testing.assert_close(decoder.states(other, memory)[:, : place + 1], states[:, : place + 1])
+        other = target.clone()
+        other[:, place] = (target[:, place] - 1) % 7 + 2  # another one of 2..8
+        changed = (decoder.states(other, memory) - states).abs().sum(dim=-1) > 1e-6  # (1, T)
+        assert changed[:, place + 1 :].all()
+
+
+@torch.no_grad()
+def test_middle_layers_run_once_a_word() -> None:
+    encoder, decoder = networks(**WORDS)
+    memory = encoder(torch.tensor([[3, 4, 1]]))
+    lengths: list[int] = []
+    decoder.decoder_layers()[1].register_forward_hook(lambda layer, inputs, output: lengths.append(output.shape[1]))
+    decoder.states(torch.tensor([ALPHABET.encode("abc ab c").tolist() + [EOS]]), memory)
+    assert lengths == [3]  # before the first word, and after each blank

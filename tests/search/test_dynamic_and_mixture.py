@@ -30,6 +30,7 @@ def settings() -> list[Any]:
         pytest.param({}, {"beam": 3, "normalise": "none"}, 6, id="not normalised"),
         pytest.param({}, {"beam": 3, "normalise": "characters"}, 6, id="by characters"),
         pytest.param({"proper": False}, {"beam": 3}, 6, id="improper"),
+        pytest.param({"decoder_layers": 3, "character_layers": 2}, {"beam": 3}, 4, id="layers over words"),
         pytest.param({"lexicon": False}, {"beam": 3}, 4, id="characters only"),
         pytest.param({"characters": False}, {"beam": 3}, 4, id="lexicon only"),
     ]
@@ -56,6 +57,7 @@ def test_dynamic_decoding_is_that_of_the_paper(network: dict[str, Any], options:
         pytest.param({}, 5, 30, id="default"),
         pytest.param({}, 1, 8, id="beam 1"),
         pytest.param({"proper": False}, 3, 6, id="improper"),
+        pytest.param({"decoder_layers": 3, "character_layers": 2}, 3, 6, id="layers over words"),
         pytest.param({"lexicon": False}, 3, 6, id="characters only"),
         pytest.param({"characters": False}, 3, 6, id="lexicon only"),
     ],

@@ -20,6 +20,7 @@ VARIANTS = [
     pytest.param({"proper": False}, id="improper"),
     pytest.param({"lexicon": False}, id="characters only"),
     pytest.param({"characters": False}, id="lexicon only"),
+    pytest.param({"decoder_layers": 4, "character_layers": 2}, id="layers over words"),
     pytest.param({"longest": 1, "entries": ()}, id="L=1"),
     pytest.param({"longest": 5, "entries": ("abab", "bb", "aaaaa")}, id="L=5"),
 ]

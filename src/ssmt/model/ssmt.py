@@ -16,6 +16,7 @@ from ssmt.config import Config
 from ssmt.model.segments import SegmentModel
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel
+from ssmt.model.words import WordDecoder
 from ssmt.text.corpus import Batch
 from ssmt.text.vocabulary import Vocabulary
 
@@ -27,7 +28,12 @@ class SSMT(TranslationModel):
         super().__init__(vocabulary)
         alphabet = vocabulary.alphabet
         self.encoder = Encoder(len(vocabulary.source), config.network, vocabulary.source.pad)
-        self.decoder = Decoder(len(alphabet), config.network, alphabet.pad, alphabet.eos)
+        network = config.network
+        self.decoder = (
+            WordDecoder(alphabet, network)
+            if network.word_layers
+            else Decoder(len(alphabet), network, alphabet.pad, alphabet.eos)
+        )
         self.segments = SegmentModel(vocabulary.lexicon, config.network, config.text.longest_segment)
 
     @property

@@ -73,9 +73,9 @@ class Attention(nn.Module):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.heads = config.heads
-        self.query = _linear(config.width, config.width)
-        self.key_value = _linear(config.width, 2 * config.width)
-        self.output = _linear(config.width, config.width)
+        self.query = linear(config.width, config.width)
+        self.key_value = linear(config.width, 2 * config.width)
+        self.output = linear(config.width, config.width)
 
     def split(self, x: Tensor) -> Tensor:
         """(N, T, D) -> (N, H, T, D/H)"""
@@ -99,10 +99,10 @@ class Attention(nn.Module):
 class FeedForward(nn.Sequential):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(
-            _linear(config.width, config.feedforward),
+            linear(config.width, config.feedforward),
             nn.ReLU(),
             Dropout(config.dropout),
-            _linear(config.feedforward, config.width),
+            linear(config.feedforward, config.width),
         )
 
 
@@ -174,11 +174,19 @@ class DecoderLayer(nn.Module):
         x = self.cross_residual.leave(x, crossed)
         return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
 
-    def step(self, x: Tensor, cache: LayerCache, position: int | Tensor, mask: Tensor) -> Tensor:
-        """x (N, D) at one position; the keys and values of the positions before it are in the cache."""
+    def step(
+        self, x: Tensor, cache: LayerCache, position: int | Tensor, mask: Tensor, rows: Tensor | None = None
+    ) -> Tensor:
+        """x (N, D) at one position; the keys and values of the positions before it are in the cache.
+
+        With `rows` (n,), only these of the cache's take the step: x (n, D), position (n,)."""
         inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
-        keys, values, visible = cache.append(*self.attention.keys_values(inner), position)
+        keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
         x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
+        if rows is not None:
+            sentences = rows // (len(cache.keys) // len(mask))
+            source = cache.source_keys[sentences], cache.source_values[sentences], mask[sentences]
+            return self.after_own_attention(x.unsqueeze(1), *source).squeeze(1)
         # The source's keys are held once a sentence: its hypotheses are the query positions of one attention.
         grouped = x.view(mask.shape[0], -1, x.shape[-1])  # (B, K, D)
         return self.after_own_attention(grouped, cache.source_keys, cache.source_values, mask).flatten(0, 1)
@@ -193,8 +201,11 @@ class LayerCache:
         self.keys = source_keys.new_empty(rows, heads, 0, size)  # (N, H, room, D/H)
         self.values = self.keys
 
-    def append(self, key: Tensor, value: Tensor, position: int | Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-        """All keys and values up to the new ones, and which of them each row may see (none: all)."""
+    def append(
+        self, key: Tensor, value: Tensor, position: int | Tensor, rows: Tensor | None = None
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """All keys and values up to the new ones, and which of them each row may see (none: all). Of all rows, or of
+        some `rows` (n,) with a position for each."""
         last = position if isinstance(position, int) else int(position.max())
         room = self.keys.shape[2]
         if last >= room:
@@ -206,8 +217,10 @@ class LayerCache:
         if isinstance(position, int):
             keys[:, :, position], values[:, :, position] = key[:, :, 0], value[:, :, 0]
             return keys, values, None
-        rows = torch.arange(len(position), device=position.device)
-        keys[rows, :, position], values[rows, :, position] = key[:, :, 0], value[:, :, 0]
+        written = torch.arange(len(position), device=position.device) if rows is None else rows
+        keys[written, :, position], values[written, :, position] = key[:, :, 0], value[:, :, 0]
+        if rows is not None:
+            keys, values = keys.index_select(0, rows), values.index_select(0, rows)
         visible = torch.arange(last + 1, device=position.device) <= position.unsqueeze(1)  # (N, T)
         return keys, values, visible[:, None, None, :]
 
@@ -261,6 +274,9 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
 
+    def decoder_layers(self) -> list[DecoderLayer]:
+        return cast("list[DecoderLayer]", list(self.layers))
+
     def previous(self, target: Tensor) -> Tensor:
         """The symbol before each position. (B, T) -> (B, T)"""
         return F.pad(target[:, :-1], (1, 0), value=self.eos)
@@ -277,10 +293,15 @@ class Decoder(nn.Module):
         """An empty cache for `hypotheses` rows a sentence."""
         rows = memory.mask.shape[0] * hypotheses
         layers = [
-            LayerCache(*layer.cross_attention.keys_values(memory.states), rows)
-            for layer in cast("list[DecoderLayer]", self.layers)
+            LayerCache(*layer.cross_attention.keys_values(memory.states), rows) for layer in self.decoder_layers()
         ]
         return DecoderCache(layers, memory.mask[:, None, None, :])
+
+    def embed_one(self, symbols: Tensor, position: int | Tensor) -> Tensor:
+        """One symbol a row, at one position for all or one a row. (N,) -> (N, D)"""
+        first = position if isinstance(position, int) else position.unsqueeze(1)
+        embedded: Tensor = self.embedding(symbols.unsqueeze(1), first=first)
+        return embedded.squeeze(1)
 
     def step(self, symbols: Tensor, cache: DecoderCache, reading: Tensor | None = None) -> Tensor:
         """The next state of each row after reading one more symbol. (N,) -> (N, D)
@@ -289,16 +310,15 @@ class Decoder(nn.Module):
         comes back for the others means nothing.
         """
         position = cache.position
-        first = position if isinstance(position, int) else position.unsqueeze(1)
-        x = self.embedding(symbols.unsqueeze(1), first=first).squeeze(1)
-        for layer, layer_cache in zip(cast("list[DecoderLayer]", self.layers), cache.layers, strict=True):
+        x = self.embed_one(symbols, position)
+        for layer, layer_cache in zip(self.decoder_layers(), cache.layers, strict=True):
             x = layer.step(x, layer_cache, position, cache.mask)
         cache.position = position + (1 if reading is None else reading.long())
         state: Tensor = self.norm(x)
         return state
 
 
-def _linear(inputs: int, outputs: int) -> nn.Linear:
+def linear(inputs: int, outputs: int) -> nn.Linear:
     linear = nn.Linear(inputs, outputs)
     nn.init.xavier_uniform_(linear.weight)
     nn.init.zeros_(linear.bias)

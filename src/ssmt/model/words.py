@@ -1,0 +1,121 @@
+"""A decoder body with deep layers over words and shallow layers over characters.
+
+Most of a character decoder's cost is its depth, paid once a character. Here the layers in the middle run once a word
+instead. The lower layers read characters; where a blank closes a word, their state goes up and is a word to the middle
+layers, which attend to the words before it and to the source; and what they make of it is added to the states of the
+characters that follow, up to the next blank. The upper layers read those.
+
+    characters   u m f u n d i _ u y a f u n d a _        lower layers, one state a character
+    words        .             ^                 ^        middle layers, one state a word
+    context      0 0 0 0 0 0 0 1 1 1 1 1 1 1 1 1 2        which word's state each character is given
+
+No state sees more than the characters before it, as in the plain body, and nothing outside notices the difference.
+
+Shapes: B sentences, N rows of a search, T characters, W words, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from ssmt.config import NetworkConfig
+from ssmt.model.dropout import Dropout
+from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, Memory, linear
+from ssmt.text.alphabet import Alphabet
+
+
+class WordDecoder(Decoder):
+    def __init__(self, alphabet: Alphabet, config: NetworkConfig) -> None:
+        super().__init__(len(alphabet), config, alphabet.pad, alphabet.eos)
+        below = (config.decoder_layers - config.word_layers) // 2
+        self.middle = slice(below, below + config.word_layers)
+        self.context_norm = nn.LayerNorm(config.width)
+        self.context = linear(config.width, config.width)
+        self.context_dropout = Dropout(config.dropout)
+        # `</s>`, which stands in front of the first character, closes the empty word before it.
+        closes = [symbol.isspace() or id == alphabet.eos for id, symbol in enumerate(alphabet.symbols)]
+        self.register_buffer("closes", torch.tensor(closes), persistent=False)
+
+    def layers_by_place(self) -> tuple[list[DecoderLayer], list[DecoderLayer], list[DecoderLayer]]:
+        """Lower, middle, upper."""
+        layers = self.decoder_layers()
+        return layers[: self.middle.start], layers[self.middle], layers[self.middle.stop :]
+
+    def contexts(self, words: Tensor) -> Tensor:
+        """What the middle layers' states add to those of characters. (..., D)"""
+        contexts: Tensor = self.context_dropout(self.context(self.context_norm(words)))
+        return contexts
+
+    def states(self, target: Tensor, memory: Memory) -> Tensor:
+        lower, middle, upper = self.layers_by_place()
+        previous = self.previous(target)
+        x = self.embedding(previous)
+        for layer in lower:
+            x = layer(x, memory)
+        closes = self.get_buffer("closes")[previous]  # (B, T)
+        word = closes.cumsum(dim=1) - 1  # (B, T) how many words have been closed since the first
+        W = int(word[:, -1].max()) + 1  # a synchronisation
+        # The places where words close come first; those that fill up a row with fewer of them are after its last
+        # word, so that nothing sees them.
+        place = torch.sort((~closes).byte(), dim=1, stable=True).indices[:, :W]
+        words = x.gather(1, place.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, W, D)
+        for layer in middle:
+            words = layer(words, memory)
+        x = x + self.contexts(words).gather(1, word.unsqueeze(-1).expand_as(x))
+        for layer in upper:
+            x = layer(x, memory)
+        states: Tensor = self.norm(x)
+        return states
+
+    def start(self, memory: Memory, hypotheses: int) -> WordCache:
+        plain = super().start(memory, hypotheses)
+        rows = len(memory.mask) * hypotheses
+        between = plain.layers[self.middle]
+        around = [*plain.layers[: self.middle.start], *plain.layers[self.middle.stop :]]
+        context = memory.states.new_zeros(rows, memory.states.shape[-1])
+        words = DecoderCache(between, plain.mask)
+        words.position = torch.zeros(rows, dtype=torch.int64, device=context.device)
+        return WordCache(DecoderCache(around, plain.mask), words, context)
+
+    def step(self, symbols: Tensor, cache: DecoderCache, reading: Tensor | None = None) -> Tensor:
+        assert isinstance(cache, WordCache)
+        lower, middle, upper = self.layers_by_place()
+        position, mask = cache.position, cache.mask
+        x = self.embed_one(symbols, position)
+        for layer, layer_cache in zip(lower, cache.layers, strict=False):
+            x = layer.step(x, layer_cache, position, mask)
+        closes = self.get_buffer("closes")[symbols]
+        rows = (closes if reading is None else closes & reading).nonzero().squeeze(-1)  # a synchronisation
+        if len(rows):  # most steps of most rows are inside a word
+            words, of_words = x[rows], cache.words
+            assert isinstance(of_words.position, Tensor)
+            at = of_words.position[rows]
+            for layer, layer_cache in zip(middle, of_words.layers, strict=True):
+                words = layer.step(words, layer_cache, at, mask, rows)
+            of_words.position[rows] = at + 1
+            cache.context[rows] = self.contexts(words)
+        x = x + cache.context
+        for layer, layer_cache in zip(upper, cache.layers[len(lower) :], strict=True):
+            x = layer.step(x, layer_cache, position, mask)
+        cache.position = position + (1 if reading is None else reading.long())
+        state: Tensor = self.norm(x)
+        return state
+
+
+class WordCache(DecoderCache):
+    """The cache of the layers over characters; with it that of the layers over words, and what they said last."""
+
+    def __init__(self, characters: DecoderCache, words: DecoderCache, context: Tensor) -> None:
+        super().__init__(characters.layers, characters.mask)
+        self.words = words  # with a position for each row: they close their words at different steps
+        self.context = context  # (N, D)
+
+    def reorder(self, rows: Tensor) -> None:
+        super().reorder(rows)
+        self.words.reorder(rows)
+        self.context = self.context.index_select(0, rows)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        super().select_sentences(sentences)
+        self.words.select_sentences(sentences)
