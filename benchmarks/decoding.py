@@ -1,27 +1,33 @@
 """Decoding speed: every search of SSMT against beam search of a subword Transformer of the same size, in one run.
 
-    python benchmarks/decoding.py [--model DIR] [--preset small] [--length 100] [--beams 1 5] [--batches 1 64]
+    python benchmarks/decoding.py [--model DIR] [--presets small base] [--length 100] [--beams 1 5] [--batches 1 64]
 
 All translate the same sentences, and every output is forced to the same length in characters, so that a ratio
 compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
 shared vocabulary of 10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model
-has random weights too. Repetitions alternate between the systems, so that noise of the machine hits all of them; the
-fastest counts.
+has random weights too, and writes words of ten characters. Repetitions alternate between the systems, so that noise of
+the machine hits all of them; the fastest counts.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import random
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from random_models import random_ssmt, random_subword
+from ssmt.model.int8 import use_int8_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.search.beam import Limits, SearchOptions, beam_search
@@ -32,6 +38,26 @@ from ssmt.text.lines import read_lines
 from ssmt.translator import Translator
 
 CHARACTERS_PER_SUBWORD = 4.4
+CHARACTERS_PER_WORD = 10  # with the blank
+
+
+@dataclass(frozen=True)
+class WithBlanks(Limits):
+    """Words of a usual length: random weights would write none, or nothing else."""
+
+    blank: int
+    place: Tensor  # (B,) of its first blank, for each sentence
+
+    def select(self, sentences: Tensor) -> WithBlanks:
+        return WithBlanks(**vars(super().select(sentences)), blank=self.blank, place=self.place[sentences])
+
+    def allowed(self, position: int, possible: Tensor, eos: int, rows: int) -> Tensor:
+        allowed = super().allowed(position, possible, eos, rows).expand(len(self.place) * rows, -1).clone()
+        only_blank = (position % CHARACTERS_PER_WORD == self.place).repeat_interleave(rows)
+        allowed[:, self.blank] = only_blank
+        allowed[only_blank] &= torch.arange(len(possible), device=possible.device) == self.blank
+        allowed[~allowed.any(dim=1), eos] = True
+        return allowed
 
 
 def forced(sentences: int, length: int) -> Limits:
@@ -40,13 +66,19 @@ def forced(sentences: int, length: int) -> Limits:
     return Limits(exactly, length, torch.zeros(sentences, 0, dtype=torch.int64), torch.zeros_like(exactly))
 
 
+def forced_words(model: SSMT, sentences: int, length: int) -> Limits:
+    place = 2 + torch.arange(sentences) * 7 % (CHARACTERS_PER_WORD - 2)
+    blank = model.vocabulary.alphabet.symbols.index(" ")
+    return WithBlanks(**vars(forced(sentences, length)), blank=blank, place=place)
+
+
 @torch.inference_mode()
 def decode_ssmt(model: SSMT, sources: list[str], search: str, beam: int, batch: int, length: int) -> None:
     options = SearchOptions(beam=beam, min_length=length)
     for start in range(0, len(sources), batch):
         block = sources[start : start + batch]
         source = padded(model.vocabulary.encode_sources(block), model.vocabulary.source_pad)
-        decode(model, source, forced(len(block), length), search, options, [1] * len(block))  # type: ignore[arg-type]
+        decode(model, source, forced_words(model, len(block), length), search, options, [1] * len(block))  # type: ignore[arg-type]
 
 
 @torch.inference_mode()
@@ -75,9 +107,11 @@ def measure(systems: dict[str, Callable[[], None]], repetitions: int) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, help="a trained SSMT model directory")
-    parser.add_argument("--preset", default="small", help="size of both models, where there is no --model")
+    parser.add_argument("--presets", nargs="+", default=["small", "base"], help="sizes, where there is no --model")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both models")
     parser.add_argument("--sources", type=Path, help="text to translate, one sentence a line")
     parser.add_argument("--searches", nargs="+", default=["marginal", "dynamic", "mixture"])
+    parser.add_argument("--int8", action="store_true", help="also both models with weights of 8 bits")
     parser.add_argument("--length", type=int, default=100, help="characters of every output")
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 64])
@@ -86,46 +120,64 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-
-    if arguments.model:
-        translator = Translator.load(arguments.model, "cpu")
-        model, config = translator.model, translator.config
-    else:
-        model, config = random_ssmt(arguments.preset)
-    baseline = random_subword(config)
     texts = read_lines(arguments.sources) if arguments.sources else made_up_sources()
     texts = [text for text in texts if 70 <= len(text) <= 130] or texts
 
     rows: list[dict[str, Any]] = []
-    print(f"{'search':10} {'beam':>4} {'batch':>5} {'s/sentence':>11} {'chars/s':>9} {'x subword':>9}", flush=True)
-    for beam in arguments.beams:
-        for batch in arguments.batches:
+    for preset in [arguments.model] if arguments.model else arguments.presets:
+        if arguments.model:
+            translator = Translator.load(arguments.model, "cpu")
+            model, config = translator.model, translator.config
+        else:
+            model, config = random_ssmt(preset, *arguments.set)
+        baseline = random_subword(config)
+        name = "model" if arguments.model else preset
+        print(f"| {name} | beam | batch | ms a sentence | characters/s | times subwords |")
+        print("|:--|--:|--:|--:|--:|--:|", flush=True)
+        for beam, batch in product(arguments.beams, arguments.batches):
             sources = (texts * batch)[: max(batch, 4)]
-            systems: dict[str, Callable[[], None]] = {
-                "subword": lambda s=sources, b=beam, n=batch: decode_subwords(baseline, s, b, n, arguments.length)
-            }
-            for search in arguments.searches:
-                systems[search] = lambda s=sources, b=beam, n=batch, kind=search: decode_ssmt(
-                    model, s, kind, b, n, arguments.length
-                )
+            systems = systems_for(model, baseline, sources, arguments, beam, batch)
             seconds = measure(systems, arguments.repetitions)
-            for name, time_taken in seconds.items():
+            for system, time_taken in seconds.items():
                 row = {
-                    "search": name,
+                    "size": str(preset),
+                    "system": system,
                     "beam": beam,
                     "batch": batch,
                     "seconds_per_sentence": time_taken / len(sources),
                     "characters_per_second": arguments.length * len(sources) / time_taken,
-                    "ratio_to_subword": time_taken / seconds["subword"],
+                    "ratio_to_subwords": time_taken / seconds["subwords"],
                 }
                 rows.append(row)
                 print(
-                    f"{name:10} {beam:4} {batch:5} {row['seconds_per_sentence']:11.4f} "
-                    f"{row['characters_per_second']:9.0f} {row['ratio_to_subword']:9.2f}",
+                    f"| {system} | {beam} | {batch} | {row['seconds_per_sentence'] * 1e3:.0f} "
+                    f"| {row['characters_per_second']:.0f} | {row['ratio_to_subwords']:.2f} |",
                     flush=True,
                 )
+        print()
     if arguments.json:
         arguments.json.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def systems_for(
+    model: SSMT,
+    baseline: SubwordTransformer,
+    sources: list[str],
+    arguments: argparse.Namespace,
+    beam: int,
+    batch: int,
+) -> dict[str, Callable[[], None]]:
+    """What is timed, by name."""
+    systems: dict[str, Callable[[], None]] = {}
+    for suffix in ["", " (int8)"] if arguments.int8 else [""]:
+        if suffix:
+            model, baseline = copy.deepcopy(model), copy.deepcopy(baseline)
+            use_int8_weights(model)
+            use_int8_weights(baseline)
+        systems["subwords" + suffix] = partial(decode_subwords, baseline, sources, beam, batch, arguments.length)
+        for search in arguments.searches:
+            systems[search + suffix] = partial(decode_ssmt, model, sources, search, beam, batch, arguments.length)
+    return systems
 
 
 def made_up_sources() -> list[str]:
@@ -136,20 +188,14 @@ def made_up_sources() -> list[str]:
         "committee",
         "river",
         "teachers",
-        "report",
         "has",
-        "been",
         "seen",
-        "by",
         "many",
         "people",
         "in",
         "town",
         "every",
         "year",
-        "of",
-        "new",
-        "work",
     ]
     return [" ".join(rng.choices(words, k=17)) for _ in range(64)]
 

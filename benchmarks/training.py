@@ -1,21 +1,24 @@
 """Training cost: SSMT against a subword Transformer of the same size, on the same sentences, in one run.
 
-    python benchmarks/training.py [--presets small base] [--source F --target F] [--sentences 64] [--repetitions 5]
+    python benchmarks/training.py [--presets small base] [--source F --target F] [--sentences 32] [--repetitions 5]
 
 One repetition trains both models on one batch of the same sentence pairs (forward, backward, update), one after the
-other, so that noise of the machine hits both; the ratio is the median of theirs. Peak memory is what an update needs
-beyond what lasts. The parts of SSMT's forward and backward pass are timed separately. Without files, the text is
-made up.
+other, so that noise of the machine hits both; the ratio is the median of theirs. Batches are of like length, as in
+training, and from short to long. Peak memory is what an update needs beyond what lasts. The parts of SSMT's forward
+and backward pass are timed separately. Without files, the text is made up. --set changes both models, for example
+--set network.character_layers=null for a decoder whose layers all read characters.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import gc
 import json
 import statistics
 import time
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +26,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from random_models import made_up_text, subwords_of, target_subwords_of
-from ssmt.config import Config, compose
+from random_models import SHARED_VOCABULARY, made_up_text, subwords_of, target_subwords_of
+from ssmt.config import compose
 from ssmt.lattice import marginal
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
@@ -35,16 +38,16 @@ from ssmt.text.lines import read_lines
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
 
 
-def models(preset: str, sources: list[str], targets: list[str]) -> tuple[SSMT, SubwordTransformer, Config]:
+def models(preset: str, settings: list[str], sources: list[str], targets: list[str]) -> tuple[SSMT, SubwordTransformer]:
     """Both models with vocabularies learnt from the text, and sizes of the preset."""
-    config = compose(preset)
+    config = compose(preset, settings=settings)
     alphabet = Alphabet.of_characters({character for line in targets for character in line})
     text = np.concatenate(encode_targets(alphabet, targets))
     lexicon = most_frequent_ngrams(lambda: [text], alphabet, config.text.lexicon_size, config.text.longest_segment)
     torch.manual_seed(0)
     ssmt = SSMT(Vocabulary(subwords_of(sources, config.text.source_vocabulary), alphabet, lexicon), config)
-    shared = target_subwords_of([*sources, *targets], 10_000)
-    return ssmt, SubwordTransformer(SubwordVocabulary(shared, shared), config), config
+    shared = target_subwords_of([*sources, *targets], SHARED_VOCABULARY)
+    return ssmt, SubwordTransformer(SubwordVocabulary(shared, shared), config)
 
 
 def batch_for(model: SSMT | SubwordTransformer, sources: list[str], targets: list[str]) -> Batch:
@@ -121,9 +124,10 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
 
 
 def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float | None:
-    """Megabytes that one update needs beyond what lasts (weights, optimiser, vocabulary). Linux only."""
+    """Megabytes that one update needs beyond what lasts (weights, optimiser, vocabulary). Linux with glibc only."""
     status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    if not reset.exists():
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if reset.exists() else None
+    if trim is None:
         return None
 
     def kilobytes(key: str) -> int:
@@ -131,18 +135,93 @@ def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float | None:
         return int(line.split()[1])
 
     gc.collect()
+    trim(0)  # what is free goes back to the system, or it would not show when it is used again
     reset.write_text("5")  # the high-water mark starts anew
     before = kilobytes("VmRSS")
     update(batch)
     return (kilobytes("VmHWM") - before) / 1024
 
 
+def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]], n: int, repetitions: int) -> Result:
+    """Both models of a preset on the same batches of n sentences."""
+    ssmt, subword = models(preset, settings, *text)
+    network = {"ssmt": ssmt, "subword": subword}
+    updates = {name: trainer_of(model) for name, model in network.items()}
+    by_length = sorted(range(len(text[1])), key=lambda row: len(text[1][row]))
+    taken: dict[str, list[float]] = {name: [] for name in network}
+    broken_down: list[dict[str, float]] = []
+    characters = 0
+    for repetition in range(repetitions + 1):
+        start = (len(by_length) - n) * max(repetition, 1) // (repetitions + 1)
+        rows = by_length[start : start + n]
+        chosen = [text[0][row] for row in rows], [text[1][row] for row in rows]
+        for name, update in updates.items():
+            batch = batch_for(network[name], *chosen)
+            spent = seconds(lambda update=update, batch=batch: update(batch))
+            if repetition:  # the first warms up
+                taken[name].append(spent / n)
+        if repetition:
+            characters += batch.characters
+            broken_down.append(parts(ssmt, batch_for(ssmt, *chosen)))
+    peak = {name: peak_memory(update, batch_for(network[name], *chosen)) for name, update in updates.items()}
+    return Result(
+        preset,
+        {name: sum(parameter.numel() for parameter in model.parameters()) for name, model in network.items()},
+        characters / (n * repetitions),
+        {name: statistics.median(values) for name, values in taken.items()},
+        [ssmt / subword for ssmt, subword in zip(taken["ssmt"], taken["subword"], strict=True)],
+        {name: statistics.median(one[name] for one in broken_down) / n for name in broken_down[0]},
+        peak,
+    )
+
+
+@dataclass(frozen=True)
+class Result:
+    preset: str
+    parameters: dict[str, int]
+    characters_per_sentence: float
+    seconds_per_sentence: dict[str, float]
+    time_ratios: list[float]  # of each batch, from short sentences to long ones
+    seconds_of_parts: dict[str, float]  # of SSMT, per sentence
+    peak_megabytes: dict[str, float | None]
+
+    @property
+    def time_ratio(self) -> float:
+        return statistics.median(self.time_ratios)
+
+    @property
+    def memory_ratio(self) -> float | None:
+        ssmt, subword = self.peak_megabytes["ssmt"], self.peak_megabytes["subword"]
+        return ssmt / subword if ssmt and subword else None
+
+    def markdown(self) -> str:
+        seconds, peak = self.seconds_per_sentence, self.peak_megabytes
+        lines = [
+            f"| {self.preset} | SSMT | subwords | ratio |",
+            "|:--|--:|--:|--:|",
+            "| parameters, millions | {ssmt:.1f} | {subword:.1f} | |".format(
+                **{name: count / 1e6 for name, count in self.parameters.items()}
+            ),
+            f"| update, ms a sentence | {seconds['ssmt'] * 1e3:.1f} | {seconds['subword'] * 1e3:.1f} "
+            f"| **{self.time_ratio:.2f}** ({min(self.time_ratios):.2f} to {max(self.time_ratios):.2f}) |",
+        ]
+        if self.memory_ratio:
+            lines.append(
+                f"| peak memory, MB | {peak['ssmt']:.0f} | {peak['subword']:.0f} | **{self.memory_ratio:.2f}** |"
+            )
+        for name, spent in self.seconds_of_parts.items():
+            share = spent / seconds["subword"]
+            lines.append(f"| {name}, ms a sentence | {spent * 1e3:.1f} | | {share:.2f} of subwords' update |")
+        return "\n".join(lines)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--presets", nargs="+", default=["small", "base"])
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both models")
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
-    parser.add_argument("--sentences", type=int, default=64, help="of a batch")
+    parser.add_argument("--sentences", type=int, default=32, help="of a batch")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the numbers here")
@@ -154,44 +233,10 @@ def main() -> None:
         text = made_up_text(8000, seed=1), made_up_text(8000, seed=2)
     results = []
     for preset in arguments.presets:
-        ssmt, subword, _ = models(preset, *text)
-        updates = {"ssmt": trainer_of(ssmt), "subword": trainer_of(subword)}
-        network = {"ssmt": ssmt, "subword": subword}
-        n = arguments.sentences
-        taken: dict[str, list[float]] = {"ssmt": [], "subword": []}
-        broken_down: list[dict[str, float]] = []
-        by_length = sorted(
-            range(len(text[1])), key=lambda row: len(text[1][row])
-        )  # batches of like length, as in training
-        for repetition in range(arguments.repetitions + 1):
-            start = (len(by_length) - n) * (repetition + 1) // (arguments.repetitions + 2)
-            rows = by_length[start : start + n]
-            chosen = [text[0][row] for row in rows], [text[1][row] for row in rows]
-            for name, update in updates.items():
-                batch = batch_for(network[name], *chosen)
-                spent = seconds(lambda update=update, batch=batch: update(batch))
-                if repetition:  # the first warms up
-                    taken[name].append(spent / n)
-            if repetition:
-                broken_down.append(parts(ssmt, batch_for(ssmt, *chosen)))
-        ratio = statistics.median(a / b for a, b in zip(taken["ssmt"], taken["subword"], strict=True))
-        medians = {name: statistics.median(values) for name, values in taken.items()}
-        shares = {name: statistics.median(one[name] for one in broken_down) / n for name in broken_down[0]}
-        row: dict[str, Any] = {"preset": preset, "seconds_per_sentence": medians, "time_ratio": ratio, "parts": shares}
-        peak = {name: peak_memory(update, batch_for(network[name], *chosen)) for name, update in updates.items()}
-        if peak["ssmt"] and peak["subword"]:
-            row["peak_megabytes"], row["memory_ratio"] = peak, peak["ssmt"] / peak["subword"]
-        results.append(row)
-        print(
-            f"{preset}: {medians['ssmt'] * 1e3:.1f} ms a sentence against {medians['subword'] * 1e3:.1f}: x{ratio:.2f}"
-        )
-        for name, spent in shares.items():
-            print(f"    {name:16} {spent * 1e3:7.2f} ms  {spent / medians['subword']:5.2f} x subword's whole update")
-        if "memory_ratio" in row:
-            print(
-                f"    peak memory {peak['ssmt']:.0f} MB against {peak['subword']:.0f} MB: x{row['memory_ratio']:.2f}",
-                flush=True,
-            )
+        result = compare(preset, arguments.set, text, arguments.sentences, arguments.repetitions)
+        print(result.markdown(), flush=True)
+        print()
+        results.append({**asdict(result), "time_ratio": result.time_ratio, "memory_ratio": result.memory_ratio})
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
 

@@ -16,9 +16,9 @@ HEAD = """\
 
 <!-- Written by docs/configuration.py from the classes in src/ssmt/config.py. Change those, then `make docs`. -->
 
-Every setting of a run has a default, which is that of the preset `base` (the paper's model). A preset changes some, a
-YAML file (`--config my.yaml`) changes some of those, `--set section.key=value` changes single ones; what comes later
-wins. `ssmt config --preset tiny` prints a complete file to start from; a file need only hold what differs:
+Every setting of a run has a default, the paper's model. A preset changes some, a YAML file (`--config my.yaml`) changes
+some of those, `--set section.key=value` changes single ones; what comes later wins. `ssmt config --preset tiny` prints
+a complete file to start from; a file need only hold what differs:
 
 ```yaml
 network:

@@ -36,13 +36,28 @@ def written(tmp_path: Path, content: str) -> Path:
 # Presets
 
 
-def test_base_is_the_papers_model() -> None:
+def test_base_is_the_papers_model_with_layers_over_words() -> None:
     config = compose("base")
-    assert config == Config()
+    assert [key for key, _, _ in differences(Config(), config)] == ["network.character_layers"]
     network, text = config.network, config.text
+    assert (network.character_layers, network.word_layers) == (2, 4)
     assert (network.encoder_layers, network.decoder_layers, network.width) == (6, 6, 512)
     assert (network.feedforward, network.heads) == (2048, 8)
     assert (text.source_vocabulary, text.lexicon_size, text.longest_segment) == (5000, 5000, 5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "word_layers"),
+    [
+        (["network.decoder_layers=8"], 6),
+        (["network.decoder_layers=2"], 0),  # a shallow decoder has none between
+        (["network.decoder_layers=1"], 0),
+        (["network.character_layers=null"], 0),
+        (["network.character_layers=4"], 2),
+    ],
+)
+def test_layers_over_words_are_what_those_over_characters_leave(settings: list[str], word_layers: int) -> None:
+    assert compose("base", settings=settings).network.word_layers == word_layers
 
 
 @pytest.mark.parametrize("preset", get_args(Preset))

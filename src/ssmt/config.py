@@ -82,7 +82,9 @@ class NetworkConfig(Section):
     encoder_layers: int = Field(6, ge=1, description="layers of the encoder")
     decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
     character_layers: int | None = Field(
-        None, ge=2, description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm)"
+        None,
+        ge=2,
+        description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm)",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
@@ -208,10 +210,13 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "training": {"learning_rate": 2e-3, "warmup_updates": 400, "batch_characters": 4000},
     },
     "small": {
-        "network": {"width": 256, "heads": 4, "feedforward": 1024, "encoder_layers": 3, "decoder_layers": 3},
+        "network": {
+            **{"width": 256, "heads": 4, "feedforward": 1024, "encoder_layers": 3, "decoder_layers": 3},
+            "character_layers": 2,
+        },
         "training": {"learning_rate": 1e-3, "warmup_updates": 1000},
     },
-    "base": {},
+    "base": {"network": {"character_layers": 2}},
 }
 assert tuple(PRESETS) == get_args(Preset)
 

@@ -22,6 +22,7 @@ from ssmt.config import Config
 from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
 from ssmt.model.directory import SEGMENTER, choose_device, load_model
+from ssmt.model.int8 import use_int8_weights
 from ssmt.model.registry import ScoreType, kind_of
 from ssmt.model.subword import SubwordTransformer
 from ssmt.model.translation import TranslationModel
@@ -63,9 +64,14 @@ class Translator:
         self.segmenter = segmenter or segmenter_in(model)
 
     @classmethod
-    def load(cls, directory: str | Path, device: str = "auto", pretokenised: bool = False) -> Translator:
-        """`pretokenised`: sources will come already split into the model's subwords, with blanks between them."""
+    def load(
+        cls, directory: str | Path, device: str = "auto", pretokenised: bool = False, int8: bool = False
+    ) -> Translator:
+        """`pretokenised`: sources will come already split into the model's subwords, with blanks between them.
+        `int8`: weights of 8 bits, on CPU."""
         models = [load_model(Path(directory), choose_device(device))]
+        if int8:
+            use_int8_weights(models[0][0])
         if kind_of(models[0][1]).segments_first:
             models.append(load_model(Path(directory) / SEGMENTER, choose_device(device)))
         for model, _ in models if pretokenised else ():

@@ -113,5 +113,5 @@ def test_middle_layers_run_once_a_word() -> None:
     memory = encoder(torch.tensor([[3, 4, 1]]))
     lengths: list[int] = []
     decoder.decoder_layers()[1].register_forward_hook(lambda layer, inputs, output: lengths.append(output.shape[1]))
-    decoder.states(torch.tensor([ALPHABET.encode("abc ab c").tolist() + [EOS]]), memory)
+    decoder.states(torch.tensor([[*ALPHABET.encode("abc ab c").tolist(), EOS]]), memory)
     assert lengths == [3]  # before the first word, and after each blank

@@ -32,11 +32,11 @@ class SegmentModel(nn.Module):
         self.pad = alphabet.pad
         self.lexicon = lexicon
         self.characters = CharacterModel(alphabet, config, longest) if config.characters else None
-        self.entries = nn.Linear(config.width, len(lexicon)) if config.lexicon else None
+        self.entries: nn.Module | None = nn.Linear(config.width, len(lexicon)) if config.lexicon else None
         self.gate = nn.Linear(config.width, 1) if config.characters and config.lexicon else None
         self.dropout = Dropout(config.dropout)
         self.register_buffer("is_word", torch.from_numpy(alphabet.is_word), persistent=False)
-        if self.entries is not None:
+        if isinstance(self.entries, nn.Linear):
             nn.init.normal_(self.entries.weight, std=config.width**-0.5)
             nn.init.zeros_(self.entries.bias)
 
@@ -53,6 +53,13 @@ class SegmentModel(nn.Module):
         """log p_lex of every entry. (n, D) -> (n, V)"""
         assert self.entries is not None
         return F.log_softmax(self.entries(self.dropout(states)).float(), dim=-1)
+
+    def selected_entry_log_probs(self, states: Tensor, ids: Tensor) -> Tensor:
+        """log p_lex of some entries, NEG_INF where an id is ABSENT. (n, D), (n, L) -> (n, L)"""
+        if isinstance(self.entries, nn.Linear):
+            return selected_log_probs(self.dropout(states), self.entries.weight, self.entries.bias, ids)
+        selected = self.entry_log_probs(states).gather(1, ids.clamp(min=0))  # weights of 8 bits
+        return selected.masked_fill(ids == ABSENT, NEG_INF)
 
     def forward(self, target: Tensor, lengths: Tensor, previous: Tensor, states: Tensor, embedding: Tensor) -> Tensor:
         """Scores of all segments of each target: the lattice. (B, T, L)
@@ -72,8 +79,7 @@ class SegmentModel(nn.Module):
             parts.append(log_g.unsqueeze(1) + spelt)
         if self.entries is not None:
             ids = self.lexicon.ids_of_segments(target, legal_BT, L)[real]  # (n, L)
-            entry = selected_log_probs(self.dropout(state), self.entries.weight, self.entries.bias, ids)
-            parts.append(log_not_g.unsqueeze(1) + entry)
+            parts.append(log_not_g.unsqueeze(1) + self.selected_entry_log_probs(state, ids))
         mixed = torch.logaddexp(*parts) if len(parts) == 2 else parts[0]  # Eq. 3
         is_legal = torch.arange(L, device=legal.device) < legal.unsqueeze(1)
         scores = mixed.new_full((*target.shape, L), NEG_INF)

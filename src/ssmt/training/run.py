@@ -25,11 +25,12 @@ from ssmt.model.directory import (
 )
 from ssmt.model.registry import build, kind_of
 from ssmt.progress import Reporter
+from ssmt.text.alphabet import Alphabet
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
 from ssmt.text.preparation import TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
 from ssmt.training import segmented
 from ssmt.training.loop import Trainer
 
@@ -37,6 +38,8 @@ from ssmt.training.loop import Trainer
 LIMITS = ("max_epochs", "max_updates", "max_minutes")
 CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
+
+LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
 WRITTEN = (
     *(WEIGHTS, "source.model", "target.model", "target.txt", "alphabet.json", "lexicon.txt"),
@@ -79,8 +82,21 @@ def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Re
     vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
+    if config.network.word_layers and isinstance(vocabulary, Vocabulary):
+        _warn_of_few_blanks(directory / "data" / "train", vocabulary.alphabet, reporter)
     save_description(directory, vocabulary, config)
     return config.text.length_ratio
+
+
+def _warn_of_few_blanks(corpus: Path, alphabet: Alphabet, reporter: Reporter) -> None:
+    """Layers over words have little to do in text without words, as in Thai or Chinese."""
+    blanks = [id for id, symbol in enumerate(alphabet.symbols) if symbol.isspace()]
+    characters = next(iter(Corpus(corpus, 0, 0).target.chunks()))  # the first ones tell
+    if len(characters) > LONGEST_WORD * (1 + int(np.isin(characters, blanks).sum())):
+        reporter.warn(
+            f"the target has less than one blank in {LONGEST_WORD} characters, so that the decoder's layers over words "
+            f"will see little of it; with --set network.character_layers=null all layers read characters"
+        )
 
 
 def can_resume(directory: Path) -> bool:

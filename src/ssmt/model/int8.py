@@ -1,0 +1,37 @@
+"""Linear layers with weights of 8 bits, for decoding on CPU: a quarter of what each step must read.
+
+Each row of a weight matrix is rounded to 255 steps of its own, and so are the inputs, all of a batch together: scores
+change a little, and a translation can depend on the batch that it is in. So this is an option; docs/performance.md has
+what it saves and what it costs.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import torch
+from torch import nn
+
+from ssmt.errors import UserError
+from ssmt.model.ssmt import SSMT
+from ssmt.model.translation import TranslationModel
+
+
+def use_int8_weights(model: TranslationModel) -> None:
+    """In place: the layers of encoder and decoder, and the lexicon's. The character model is small, and the output
+    layer of a subword model is its embedding: both stay."""
+    if model.device.type != "cpu":
+        raise UserError(f"Weights of 8 bits are for CPU only, and this model is on {model.device}")
+    _quantise(model.encoder)
+    _quantise(model.decoder)
+    if isinstance(model, SSMT) and model.segments.entries is not None:
+        model.segments.entries = _quantise(nn.Sequential(model.segments.entries)).get_submodule("0")
+
+
+def _quantise(module: nn.Module) -> nn.Module:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch announces another package for this, which would be one more to install
+        quantised: nn.Module = torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
+            module, {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}, inplace=True
+        )
+    return quantised
