@@ -38,7 +38,8 @@ def written(tmp_path: Path, content: str) -> Path:
 
 def test_base_is_the_papers_model_with_layers_over_words() -> None:
     config = compose("base")
-    assert [key for key, _, _ in differences(Config(), config)] == ["network.character_layers"]
+    changed_keys = [key for key, _, _ in differences(Config(), config)]
+    assert changed_keys == ["network.character_layers", "network.character_width"]
     network, text = config.network, config.text
     assert (network.character_layers, network.word_layers) == (2, 4)
     assert (network.encoder_layers, network.decoder_layers, network.width) == (6, 6, 512)

@@ -212,11 +212,11 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "small": {
         "network": {
             **{"width": 256, "heads": 4, "feedforward": 1024, "encoder_layers": 3, "decoder_layers": 3},
-            "character_layers": 2,
+            **{"character_layers": 2, "character_width": 128},
         },
         "training": {"learning_rate": 1e-3, "warmup_updates": 1000},
     },
-    "base": {"network": {"character_layers": 2}},
+    "base": {"network": {"character_layers": 2, "character_width": 256}},
 }
 assert tuple(PRESETS) == get_args(Preset)
 
