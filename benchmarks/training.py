@@ -36,7 +36,6 @@ from ssmt.text.corpus import Batch, make_batch
 from ssmt.text.lexicon import most_frequent_ngrams
 from ssmt.text.lines import read_lines
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
-from ssmt.training.memory import keep_freed_memory
 
 
 def models(preset: str, settings: list[str], sources: list[str], targets: list[str]) -> tuple[SSMT, SubwordTransformer]:
@@ -228,7 +227,6 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    keep_freed_memory()  # as in training
     if arguments.source and arguments.target:
         text = read_lines(arguments.source), read_lines(arguments.target)
     else:

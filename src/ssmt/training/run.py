@@ -33,7 +33,6 @@ from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
 from ssmt.training import segmented
 from ssmt.training.loop import Trainer
-from ssmt.training.memory import keep_freed_memory
 
 # What may differ between the sessions of one run: it does not change any update.
 LIMITS = ("max_epochs", "max_updates", "max_minutes")
@@ -140,8 +139,6 @@ def train(directory: Path, device: torch.device, reporter: Reporter) -> str | No
 def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     vocabulary, config = load_description(directory)
     torch.manual_seed(config.training.seed)
-    if device.type == "cpu":
-        keep_freed_memory()
     model = build(vocabulary, config).to(device)
     trainer = Trainer(
         model,
