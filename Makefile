@@ -1,10 +1,11 @@
 # make install   .venv with the program and its development tools, from nothing but python3
+# make demo      the program at its main job, in five minutes; installs first what is missing
 # make test      lint, types and all tests
 # make docs      what is generated in docs/: the reference of settings, the notebook's outputs
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install test lint types check docs clean
+.PHONY: install demo test lint types check docs clean
 
 install: .venv/installed
 
@@ -12,6 +13,9 @@ install: .venv/installed
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+demo: install
+	$(BIN)/ssmt demo
 
 lint: install
 	$(BIN)/ruff check .

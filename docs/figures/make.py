@@ -1,12 +1,14 @@
-"""Draws the figures of docs/model.md:  python docs/figures/make.py MODEL
+"""Draws the figures of docs/model.md and the README:  python docs/figures/make.py MODEL [--only NAME]
 
-MODEL is a model directory as the tutorial trains it. The figures of a given model are the same, bit for bit, each time.
+MODEL is a model directory as the tutorial trains it; the README's picture, --only sentence, is of `ssmt demo`'s. The
+figures of a given model are the same, bit for bit, each time.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +18,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import FancyArrowPatch, FancyBboxPatch, PathPatch
 from matplotlib.path import Path as Curve
+from sentence import draw_sentence
 from torch import Tensor
 
 from ssmt import Translator, lattice
+from ssmt.demo import Sentence
 from ssmt.evaluation.plots import FAINT, GRID, INK, PAPER, SERIES
 from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import Limits
@@ -27,6 +31,9 @@ from ssmt.text.corpus import make_batch, padded
 
 SOURCE, TARGET = "The guest who dances sees you.", "Isitatande esivilayo siyakuhika."  # of the demo corpus
 WORD = "siyakuhika"  # si|ya|ku|hik|a: it (the guest) - present tense - you - see - final vowel
+# Of test.hard, hence unseen; one of those that the demo's model translates rightly.
+UNSEEN = Sentence("The children just made the farmer wait.", "A|ba|pomba ba|sa|mu|pub|is|e u|mu|fulu.")
+GLOSSES = ("the", "pl", "child", "they", "just", "him", "wait", "make", "pst", "the", "sg", "farmer")
 
 matplotlib.use("svg")
 matplotlib.rcParams.update(
@@ -246,6 +253,7 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path, help="a model directory, trained on the demo corpus")
+    parser.add_argument("--only", help="draw this figure alone")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="where the SVG files go")
     arguments = parser.parse_args()
     translator = Translator.load(arguments.model, "cpu")
@@ -256,7 +264,14 @@ def main() -> None:
         "prefix-mass": draw_prefix_mass(translator, SOURCE, TARGET, place),
     }
     for name, figure in figures.items():
-        figure.savefig(arguments.output / f"{name}.svg", metadata={"Date": None, "Creator": None})
+        if arguments.only in (None, name):
+            figure.savefig(arguments.output / f"{name}.svg", metadata={"Date": None, "Creator": None})
+    if arguments.only in (None, "sentence"):
+        (found,) = translator.translate([UNSEEN.english]).texts
+        if found != UNSEEN.target:
+            print(f"sentence: {arguments.model} translates it otherwise: {found}", file=sys.stderr)
+        svg = draw_sentence(translator, UNSEEN, GLOSSES)
+        (arguments.output / "sentence.svg").write_text(svg, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,17 @@ from typing import Annotated, NoReturn
 import typer
 
 from ssmt import __version__
-from ssmt.cli import compositional, doctor, evaluate, interop, report, sweep, train, translate  # noqa: F401 (registers the verbs)
+from ssmt.cli import (  # noqa: F401 (registers the verbs)
+    compositional,
+    demo,
+    doctor,
+    evaluate,
+    interop,
+    report,
+    sweep,
+    train,
+    translate,
+)
 from ssmt.cli.shared import app, reporter
 from ssmt.errors import UserError
 

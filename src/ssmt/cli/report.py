@@ -108,9 +108,8 @@ def report(
         _show_divergence(page, subsets, systems, test, [*names, *hypotheses])
     files = page.write(output)
     reporter.say(f"Written: {output}, and {len(files) - 1} plots in {output.stem}_plots")
-    if wanted is None or compositional is None:
-        missing = {"--gold F.tsv": wanted is None, "--compositional DIR": compositional is None}
-        reporter.say(f"More can be shown with {' and '.join(option for option, absent in missing.items() if absent)}")
+    if wanted is None and compositional is None:
+        reporter.say("More can be shown with --gold F.tsv and --compositional DIR")
 
 
 def _names(runs: Sequence[Path]) -> dict[str, Path]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ssmt.translator import Translator
 
 VERBS = (
+    "demo",
     "train",
     "translate",
     "segment",

@@ -5,7 +5,7 @@ where morphemes meet), its stems are invented, and its English side is the plain
 there so that the program can be tried and measured in minutes; results on it say nothing about a real language.
 """
 
-from ssmt.demo.corpus import Corpus, make_corpus, write_corpus
+from ssmt.demo.corpus import Corpus, ensure_corpus, make_corpus, write_corpus
 from ssmt.demo.sentences import Sentence, sample_sentence
 
-__all__ = ["Corpus", "Sentence", "make_corpus", "sample_sentence", "write_corpus"]
+__all__ = ["Corpus", "Sentence", "ensure_corpus", "make_corpus", "sample_sentence", "write_corpus"]

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 import random
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -52,11 +54,11 @@ it compare models and settings of this program with each other; they say nothing
 Written by:  ssmt.demo.write_corpus(sentences={sentences}, seed={seed}, held_out={held_out}, novelty={novelty})
 The same numbers give the same files, on every machine.
 
-  train      {train:>7,} sentence pairs
-  dev        {dev:>7,}
-  test       {test:>7,} from the same distribution as train
-  test.hard  {hard:>7,} known morphemes in new combinations: in each sentence at least {novelty:.0%} of the words are
-                     forms that never occur in train, though all their morphemes and all English words do
+  train      {sentences:>7,} sentence pairs
+  dev        {held_out:>7,}
+  test       {held_out:>7,} from the same distribution as train
+  test.hard  {held_out:>7,} known morphemes in new combinations: in each sentence at least {novelty:.0%} of the words
+                     are forms that never occur in train, though all their morphemes and all English words do
 
   NAME.en              the English side, one sentence a line
   NAME.art             the artificial language (art: the ISO 639-2 code for artificial languages)
@@ -212,10 +214,35 @@ def write_corpus(
         for ending, lines in _files(split):
             with open_for_writing(folder / f"{name}.{ending}") as stream:
                 stream.writelines(line + "\n" for line in lines)
-    sizes = {name.removeprefix("test."): len(split) for name, split in corpus.splits.items()}
     with open_for_writing(folder / "README.txt") as stream:
-        stream.write(_README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=novelty, **sizes))
+        stream.write(_README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=novelty))
     return corpus
+
+
+def ensure_corpus(
+    directory: str | Path, sentences: int = SENTENCES, seed: int = SEED, *, held_out: int = HELD_OUT
+) -> bool:
+    """Write the corpus unless it is there already; says whether it was written. Nothing else is ever overwritten."""
+    folder = Path(directory)
+    try:
+        found = (folder / "README.txt").read_text(encoding="utf-8")
+    except (OSError, UnicodeError):
+        found = ""
+    if found == _README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=NOVELTY):
+        return False
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        what = "a corpus of another size or seed" if found.startswith(_README.split("\n")[0]) else "something else"
+        raise UserError(f"{directory}: holds {what}; choose another directory, for nothing is ever overwritten")
+    if folder.exists():
+        write_corpus(folder, sentences, seed, held_out=held_out)
+        return True
+    temporary = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        write_corpus(temporary, sentences, seed, held_out=held_out)
+        temporary.rename(folder)  # at once: a corpus that was interrupted is no corpus
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+    return True
 
 
 def _files(split: Sequence[Sentence]) -> Iterator[tuple[str, Iterable[str]]]:

@@ -13,7 +13,7 @@ from ssmt.evaluation.composition import Segment, trim
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
 from ssmt.search.decode import Search
-from ssmt.translator import LineError, Translator
+from ssmt.translator import LineError, Translation, Translator
 
 Floats = npt.NDArray[np.float64]
 LONGER = 4  # times the length of the model's longest line
@@ -29,15 +29,29 @@ def translate_lines(
     reporter: Reporter | None = None,
     title: str = "translating",
 ) -> list[str]:
-    """The best translation of each line; an empty line has an empty one."""
+    """The text of the best translation of each line; an empty line has an empty one."""
+    found = translations_of_lines(translator, sources, search=search, beam=beam, reporter=reporter, title=title)
+    return [one.text for one in found]
+
+
+def translations_of_lines(
+    translator: Translator,
+    sources: Sequence[str],
+    *,
+    search: Search | None = None,
+    beam: int = 5,
+    reporter: Reporter | None = None,
+    title: str = "translating",
+) -> list[Translation]:
+    """The best translation of each line, with its segments."""
     starts = range(0, len(sources), BLOCK)
-    translations: list[str] = []
+    translations: list[Translation] = []
     for first in tracked(reporter or Reporter(), starts, title, len(starts)):
         try:
             found = translator.n_best_translations(sources[first : first + BLOCK], beam=beam, search=search)
         except LineError as error:
             raise LineError(error.kind, first + error.number, error.problem) from None
-        translations += [few[0].text for few in found]
+        translations += [few[0] for few in found]
     return translations
 
 
