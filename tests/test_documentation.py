@@ -162,7 +162,7 @@ def test_the_page_speaks_of_options_and_files_that_exist(page: Path) -> None:
 
     text = page.read_text(encoding="utf-8")
     known = {*options_of(get_command(app)), *FOREIGN_OPTIONS}
-    assert {found for found in re.findall(r"(?<![\w-])--[a-z][a-z-]+", text) if found not in known} == set()
+    assert {found for found in re.findall(r"(?<![\w-])--[a-z][a-z0-9-]+", text) if found not in known} == set()
     links = re.findall(r"\]\((?!https?:|#)([^)#]+)", text)
     assert [link for link in links if not (page.parent / link).exists()] == []
 
