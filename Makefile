@@ -1,11 +1,12 @@
 # make install   .venv with the program and its development tools, from nothing but python3
 # make demo      the program at its main job, in five minutes; installs first what is missing
 # make test      lint, types and all tests
+# make bench     time and memory against BPE, in training and decoding, in small: two minutes on an idle machine
 # make docs      what is generated in docs/: the reference of settings, the notebook's outputs
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: install demo test lint types check docs clean
+.PHONY: install demo test lint types check bench docs clean
 
 install: .venv/installed
 
@@ -28,6 +29,10 @@ check: install
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
 
 test: lint types check
+
+bench: install
+	$(BIN)/python benchmarks/training.py --presets small --repetitions 3
+	$(BIN)/python benchmarks/decoding.py --presets small --searches marginal --beams 5 --repetitions 2
 
 docs: install
 	$(BIN)/python docs/configuration.py

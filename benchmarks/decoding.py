@@ -45,19 +45,18 @@ CHARACTERS_PER_WORD = 10  # with the blank
 class WithBlanks(Limits):
     """Words of a usual length: random weights would write none, or nothing else."""
 
-    blank: int
+    is_blank: Tensor  # (C,)
     place: Tensor  # (B,) of its first blank, for each sentence
 
     def select(self, sentences: Tensor) -> WithBlanks:
-        return WithBlanks(**vars(super().select(sentences)), blank=self.blank, place=self.place[sentences])
+        return WithBlanks(**vars(super().select(sentences)), is_blank=self.is_blank, place=self.place[sentences])
 
     def allowed(self, position: int, possible: Tensor, eos: int, rows: int) -> Tensor:
-        allowed = super().allowed(position, possible, eos, rows).expand(len(self.place) * rows, -1).clone()
-        only_blank = (position % CHARACTERS_PER_WORD == self.place).repeat_interleave(rows)
-        allowed[:, self.blank] = only_blank
-        allowed[only_blank] &= torch.arange(len(possible), device=possible.device) == self.blank
-        allowed[~allowed.any(dim=1), eos] = True
-        return allowed
+        allowed = super().allowed(position, possible, eos, rows)
+        if position >= self.first_end:
+            return allowed
+        due = (self.place == position % CHARACTERS_PER_WORD).repeat_interleave(rows).unsqueeze(1)
+        return allowed & (due == self.is_blank)
 
 
 def forced(sentences: int, length: int) -> Limits:
@@ -68,8 +67,8 @@ def forced(sentences: int, length: int) -> Limits:
 
 def forced_words(model: SSMT, sentences: int, length: int) -> Limits:
     place = 2 + torch.arange(sentences) * 7 % (CHARACTERS_PER_WORD - 2)
-    blank = model.vocabulary.alphabet.symbols.index(" ")
-    return WithBlanks(**vars(forced(sentences, length)), blank=blank, place=place)
+    is_blank = torch.tensor([symbol == " " for symbol in model.vocabulary.alphabet.symbols])
+    return WithBlanks(**vars(forced(sentences, length)), is_blank=is_blank, place=place)
 
 
 @torch.inference_mode()

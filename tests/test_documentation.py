@@ -44,11 +44,12 @@ SMALLER = {
     'write_corpus("corpus")': f'write_corpus("corpus", {FEWEST["sentences"]}, held_out={FEWEST["held_out"]})',
     'settings=["training.max_minutes=15"]': f"settings={['training.max_updates=20', *TINY.split()[1::2]]}",
 }
-# Of all programs, of the original implementation, of mypy.
+# Of all programs, of the original implementation, of mypy, of benchmarks.
 FOREIGN_OPTIONS = {
     "--help",
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
+    *("--searches", "--beams", "--figure"),
 }
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.
 TAKEN_AS_DONE = "\n".join(f"{name}() {{ :; }}" for name in ("make", "pip", "source"))

@@ -79,11 +79,13 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def load_translator(model: Path, device: str, threads: int | None, pretokenised: bool = False) -> Translator:
+def load_translator(
+    model: Path, device: str, threads: int | None, pretokenised: bool = False, int8: bool = False
+) -> Translator:
     from ssmt.translator import Translator
 
     set_threads(threads)
-    return Translator.load(model, device, pretokenised)
+    return Translator.load(model, device, pretokenised, int8)
 
 
 def read_pairs(source: str | None, target: str) -> tuple[list[str] | None, list[str]]:
