@@ -5,7 +5,8 @@
 All translate the same sentences, and every output is forced to the same length in characters, so that a ratio
 compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
 shared vocabulary of 10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model
-has random weights too, and writes words of ten characters. Repetitions alternate between the systems, so that noise of
+has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several characters
+each). Repetitions alternate between the systems, so that noise of
 the machine hits all of them; the fastest counts.
 """
 
@@ -67,7 +68,7 @@ def forced(sentences: int, length: int) -> Limits:
 
 def forced_words(model: SSMT, sentences: int, length: int) -> Limits:
     place = 2 + torch.arange(sentences) * 7 % (CHARACTERS_PER_WORD - 2)
-    is_blank = torch.tensor([symbol == " " for symbol in model.vocabulary.alphabet.symbols])
+    is_blank = torch.from_numpy(model.vocabulary.alphabet.is_blank)
     return WithBlanks(**vars(forced(sentences, length)), is_blank=is_blank, place=place)
 
 

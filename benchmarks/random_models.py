@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from string import ascii_lowercase
 
 import torch
 
@@ -36,13 +37,8 @@ def random_ssmt(preset: str, *settings: str) -> tuple[SSMT, Config]:
     alphabet = Alphabet.of_characters([*letters, *map(chr, range(0xC0, 0xC0 + ALPHABET - len(letters)))])
     rng = random.Random(1)
     entries: set[str] = set()
-    longest = config.text.longest_segment
     while len(entries) < config.text.lexicon_size - ALPHABET:
-        word = rng.choice(rng.choice(text).split())
-        start = rng.randrange(len(word))
-        entry = word[start : start + rng.randint(2, longest)]
-        if len(entry) > 1:
-            entries.add(entry)
+        entries.add("".join(rng.choices(ascii_lowercase, k=rng.randint(2, config.text.longest_segment))))
     vocabulary = Vocabulary(
         subwords_of(text, config.text.source_vocabulary), alphabet, Lexicon.of_texts(alphabet, entries)
     )

@@ -226,6 +226,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
+    if (arguments.source is None) != (arguments.target is None):
+        parser.error("--source and --target go together")
     torch.set_num_threads(arguments.threads)
     if arguments.source and arguments.target:
         text = read_lines(arguments.source), read_lines(arguments.target)

@@ -16,9 +16,11 @@ HEAD = """\
 
 <!-- Written by docs/configuration.py from the classes in src/ssmt/config.py. Change those, then `make docs`. -->
 
-Every setting of a run has a default, the paper's model. A preset changes some, a YAML file (`--config my.yaml`) changes
-some of those, `--set section.key=value` changes single ones; what comes later wins. `ssmt config --preset tiny` prints
-a complete file to start from; a file need only hold what differs:
+Every setting has a default; all together they are the paper's model. A preset changes some, a YAML file (`--config
+my.yaml`) changes some of those, `--set section.key=value` changes single ones; what comes later wins. Without a preset
+it is `base`: the paper's model with layers over words and a narrower character model, at less than half the cost. The
+paper's own is `--set network.character_layers=null --set network.character_width=null`. `ssmt config --preset tiny`
+prints a complete file to start from; a file need only hold what differs:
 
 ```yaml
 network:

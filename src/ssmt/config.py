@@ -202,7 +202,7 @@ class Config(Section):
         return _validated([(str(path), content)])
 
 
-# `base` is the paper's model and the default of every field; the others say only what differs from it.
+# What differs from the fields' defaults, which are the paper's model.
 PRESETS: dict[str, dict[str, dict[str, Any]]] = {
     "tiny": {
         "text": {"source_vocabulary": 2000, "subword_vocabulary": 4000, "lexicon_size": 2000},

@@ -7,6 +7,7 @@ import copy
 import pytest
 import torch
 
+from ssmt.errors import UserError
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.ssmt import SSMT
 from tests.models import SOURCES, batch_of, random_model, translator
@@ -30,6 +31,11 @@ def test_probabilities_are_nearly_the_same(network: dict[str, object]) -> None:
     exact, rounded = (one.log_probability(batch) for one in (model, in_8_bits(model)))
     assert (exact != rounded).any()  # it does something
     torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
+
+
+def test_elsewhere_than_on_cpu_it_says_what_to_do() -> None:
+    with pytest.raises(UserError, match="on meta; give --device cpu"):
+        use_int8_weights(random_model().to("meta"))
 
 
 def test_the_score_is_still_that_of_the_output() -> None:

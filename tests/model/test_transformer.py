@@ -73,7 +73,8 @@ def test_rows_of_different_lengths(body: dict[str, object]) -> None:
     cache.position = torch.zeros(2, dtype=torch.int64)
     both = torch.tensor([True, True])
     decoder.step(torch.tensor([EOS, EOS]), cache, both)
-    decoder.step(torch.tensor([2, 3]), cache, torch.tensor([True, False]))  # only the first row reads
+    blank = ALPHABET.symbols.index(" ")
+    decoder.step(torch.tensor([2, blank]), cache, torch.tensor([True, False]))  # only the first row reads
     state = decoder.step(torch.tensor([4, 5]), cache, both)
     expected = decoder.states(torch.tensor([[2, 4, 0], [5, 0, 0]]), memory.select(torch.tensor([0, 0])))
     torch.testing.assert_close(state[0], expected[0, 2], atol=1e-5, rtol=1e-4)

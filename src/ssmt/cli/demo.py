@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssmt.cli.results import write_results
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
 from ssmt.demo.settings import MINUTES, MODELS, config_of
 
@@ -65,7 +66,7 @@ def demo(
         stopped_by = comparison.train(corpus, output / model, config_of(model, minutes, seed), chosen_device, reporter)
         if stopped_by:
             reporter.say(f"Stopped by {stopped_by}; everything is saved. The same command goes on from here")
-            raise typer.Exit(130 if stopped_by == "SIGINT" else 143)
+            raise typer.Exit(exit_status(stopped_by))
 
     reporter.say("\nTranslating and measuring")
     models = {str(name): comparison.Model.load(output / name, device) for name in MODELS}
@@ -108,9 +109,10 @@ def _print_examples(console: Console, measured: Measured) -> None:
     from ssmt.translator import join_segments
 
     lines = measured.gold.lines
-    console.print(f"\n{EXAMPLES} of {len(lines)} unseen sentences ({measured.split}), evenly spaced\n", style="bold")
+    rows = evenly_spaced(measured.gold.texts, EXAMPLES)
+    console.print(f"\n{len(rows)} of {len(lines)} unseen sentences ({measured.split}), evenly spaced\n", style="bold")
     width = max(map(len, (*MODELS, "reference")))
-    for row in evenly_spaced(measured.gold.texts, EXAMPLES):
+    for row in rows:
         line = lines[row]
         morphemes = join_segments(segments_of(line.text, line.cuts), "-")
         console.print(Text(f"  {'English':{width}}  {line.source}", style="dim"))
@@ -125,12 +127,15 @@ def _print_examples(console: Console, measured: Measured) -> None:
 
 
 def _print_what_next(console: Console, corpus: Path, model: Path, page: Path | None) -> None:
-    program = "ssmt" if shutil.which("ssmt") else sys.argv[0]
+    program = "ssmt" if shutil.which("ssmt") else shlex.quote(sys.argv[0])
+    at, source, target = (
+        shlex.quote(str(path)) for path in (model, corpus / f"test.{SOURCE}", corpus / f"test.{TARGET}")
+    )
     parts = [
         *([f"  In a browser: {page.resolve().as_uri()} has curves, scores, coloured segmentations\n"] if page else []),
         "  Try the model that learned to cut:",
-        f'    echo "The chief has seen the small goats." | {program} translate {model} --segmented',
-        f"    {program} segment {model} --source {corpus}/test.{SOURCE} --target {corpus}/test.{TARGET}\n",
+        f'    echo "The chief has seen the small goats." | {program} translate {at} --segmented',
+        f"    {program} segment {at} --source {source} --target {target}\n",
         "  With your own files, where line i of one is the translation of line i of the other:",
         f"    {program} train --source train.en --target train.xx --valid-source dev.en --valid-target dev.xx \\",
         "        --output runs/mine --preset tiny --max-minutes 60",

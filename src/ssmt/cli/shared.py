@@ -79,6 +79,11 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def exit_status(signal: str) -> int:
+    """The status of a program that a signal ended, as shells have it."""
+    return 130 if signal == "SIGINT" else 143
+
+
 def load_translator(
     model: Path, device: str, threads: int | None, pretokenised: bool = False, int8: bool = False
 ) -> Translator:

@@ -21,7 +21,16 @@ from ssmt.cli.results import (
     named,
     write_results,
 )
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, naming_lines, reporter, set_threads
+from ssmt.cli.shared import (
+    DeviceOption,
+    ThreadsOption,
+    app,
+    exit_status,
+    load_translator,
+    naming_lines,
+    reporter,
+    set_threads,
+)
 from ssmt.config import Preset, compose
 from ssmt.errors import UserError
 from ssmt.text.lines import read_lines, require_equal_lengths
@@ -264,6 +273,6 @@ def _train_point(run: Path, values: dict[str, str], device: str) -> dict[str, An
 
     if stopped_by := runs.train(run, choose_device(device), reporter):
         reporter.say("Stopped; everything is saved. Repeat the command to go on")
-        raise typer.Exit(130 if stopped_by == "SIGINT" else 143)
+        raise typer.Exit(exit_status(stopped_by))
     parameters = sum(parameter.numel() for parameter in build(*load_description(run)).parameters())
     return training_record(values, read_log(run), parameters)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
 from ssmt.config import ModelName, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
@@ -72,7 +72,7 @@ def train(
     stopped_by = run.train(output, chosen_device, reporter)
     if stopped_by:
         reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with: ssmt train --output {output} --resume")
-        raise typer.Exit(130 if stopped_by == "SIGINT" else 143)
+        raise typer.Exit(exit_status(stopped_by))
 
 
 @app.command("config")

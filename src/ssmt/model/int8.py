@@ -1,8 +1,8 @@
 """Linear layers with weights of 8 bits, for decoding on CPU: a quarter of what each step must read.
 
-Each row of a weight matrix is rounded to 255 steps of its own, and so are the inputs, all of a batch together: scores
-change a little, and a translation can depend on the batch that it is in. So this is an option; docs/performance.md has
-what it saves and what it costs.
+Each row of a weight matrix is rounded to 255 steps of its own, and the inputs to half as many, all of a batch together:
+scores change a little, and a translation can depend on the batch that it is in. So this is an option;
+docs/performance.md has what it saves and what it costs.
 """
 
 from __future__ import annotations
@@ -21,11 +21,22 @@ def use_int8_weights(model: TranslationModel) -> None:
     """In place: the layers of encoder and decoder, and the lexicon's. The character model is small, and the output
     layer of a subword model is its embedding: both stay."""
     if model.device.type != "cpu":
-        raise UserError(f"Weights of 8 bits are for CPU only, and this model is on {model.device}")
+        raise UserError(f"Weights of 8 bits are for CPU only, and this model is on {model.device}; give --device cpu")
+    _require_engine()
     _quantise(model.encoder)
     _quantise(model.decoder)
     if isinstance(model, SSMT) and model.segments.entries is not None:
         model.segments.entries = _quantise(nn.Sequential(model.segments.entries)).get_submodule("0")
+
+
+def _require_engine() -> None:
+    """Some builds of torch have kernels for this but choose none."""
+    kernels = torch.backends.quantized
+    if kernels.engine == "none":
+        engines = [engine for engine in kernels.supported_engines if engine != "none"]
+        if not engines:
+            raise UserError("This build of PyTorch has no kernels for weights of 8 bits")
+        kernels.engine = engines[0]
 
 
 def _quantise(module: nn.Module) -> nn.Module:

@@ -206,7 +206,7 @@ class LayerCache:
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """All keys and values up to the new ones, and which of them each row may see (none: all). Of all rows, or of
         some `rows` (n,) with a position for each."""
-        last = position if isinstance(position, int) else int(position.max())
+        last = position if isinstance(position, int) else int(position.max())  # a synchronisation
         room = self.keys.shape[2]
         if last >= room:
             N, heads, _, size = self.keys.shape

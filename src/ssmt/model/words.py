@@ -34,8 +34,9 @@ class WordDecoder(Decoder):
         self.context = linear(config.width, config.width)
         self.context_dropout = Dropout(config.dropout)
         # `</s>`, which stands in front of the first character, closes the empty word before it.
-        closes = [symbol.isspace() or id == alphabet.eos for id, symbol in enumerate(alphabet.symbols)]
-        self.register_buffer("closes", torch.tensor(closes), persistent=False)
+        closes = torch.from_numpy(alphabet.is_blank).clone()
+        closes[alphabet.eos] = True
+        self.register_buffer("closes", closes, persistent=False)
 
     def layers_by_place(self) -> tuple[list[DecoderLayer], list[DecoderLayer], list[DecoderLayer]]:
         """Lower, middle, upper."""
@@ -94,7 +95,7 @@ class WordDecoder(Decoder):
             for layer, layer_cache in zip(middle, of_words.layers, strict=True):
                 words = layer.step(words, layer_cache, at, mask, rows)
             of_words.position[rows] = at + 1
-            cache.context[rows] = self.contexts(words)
+            cache.context[rows] = self.contexts(words).to(cache.context.dtype)
         x = x + cache.context
         for layer, layer_cache in zip(upper, cache.layers[len(lower) :], strict=True):
             x = layer.step(x, layer_cache, position, mask)

@@ -43,6 +43,7 @@ class Alphabet:
         self.word_characters = usual if word_characters is None else frozenset(word_characters)
         self.has_usual_words = self.word_characters == usual
         self.is_word = np.array([symbol in self.word_characters for symbol in self.symbols])
+        self.is_blank = np.array([symbol.isspace() for symbol in self.symbols])
 
     @classmethod
     def of_characters(cls, characters: Iterable[str]) -> Alphabet:

@@ -90,9 +90,8 @@ def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Re
 
 def _warn_of_few_blanks(corpus: Path, alphabet: Alphabet, reporter: Reporter) -> None:
     """Layers over words have little to do in text without words, as in Thai or Chinese."""
-    blanks = [id for id, symbol in enumerate(alphabet.symbols) if symbol.isspace()]
     characters = next(iter(Corpus(corpus, 0, 0).target.chunks()))  # the first ones tell
-    if len(characters) > LONGEST_WORD * (1 + int(np.isin(characters, blanks).sum())):
+    if len(characters) > LONGEST_WORD * (1 + int(alphabet.is_blank[characters].sum())):
         reporter.warn(
             f"the target has less than one blank in {LONGEST_WORD} characters, so that the decoder's layers over words "
             f"will see little of it; with --set network.character_layers=null all layers read characters"
