@@ -253,9 +253,7 @@ def blank(width: float, height: float) -> tuple[Figure, Axes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("model", type=Path, help="a model directory, trained on the demo corpus")
-    parser.add_argument(
-        "--only", choices=["lattice", "architecture", "prefix-mass", "sentence"], help="figure"
-    )
+    parser.add_argument("--only", choices=["lattice", "architecture", "prefix-mass", "sentence"], help="figure")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="where the SVG files go")
     arguments = parser.parse_args()
     translator = Translator.load(arguments.model, "cpu")
