@@ -4,27 +4,28 @@
 
 One repetition trains both models on one batch of the same sentence pairs (forward, backward, update), one after the
 other, so that noise of the machine hits both; the ratio is the median of theirs. Batches are of like length, as in
-training, and from short to long. Peak memory is what an update needs beyond what lasts. The parts of SSMT's forward
-and backward pass are timed separately. Without files, the text is made up. --set changes both models, for example
---set network.character_layers=null for a decoder whose layers all read characters.
+training, and from short to long. Peak memory is that of the tensors which one update has at one time, beyond those that
+last, on the longest batch. The parts of SSMT's forward and backward pass are timed separately. Without files, the text
+is made up. --set changes both models, for example --set network.character_layers=null for a decoder whose layers all
+read characters.
 """
 
 from __future__ import annotations
 
 import argparse
-import ctypes
-import gc
 import json
 import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.profiler import ProfilerActivity
 
 from random_models import SHARED_VOCABULARY, made_up_text, subwords_of, target_subwords_of
 from ssmt.config import compose
@@ -123,23 +124,13 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
     return taken
 
 
-def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float | None:
-    """Megabytes that one update needs beyond what lasts (weights, optimiser, vocabulary). Linux with glibc only."""
-    status, reset = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if reset.exists() else None
-    if trim is None:
-        return None
-
-    def kilobytes(key: str) -> int:
-        line = next(line for line in status.read_text().splitlines() if line.startswith(key))
-        return int(line.split()[1])
-
-    gc.collect()
-    trim(0)  # what is free goes back to the system, or it would not show when it is used again
-    reset.write_text("5")  # the high-water mark starts anew
-    before = kilobytes("VmRSS")
-    update(batch)
-    return (kilobytes("VmHWM") - before) / 1024
+def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float:
+    """Megabytes of tensors that exist at one time in an update, beyond those that last (weights, optimiser)."""
+    with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
+        update(batch)
+    events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
+    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
+    return max(accumulate(size for _, size in changes)) / 2**20
 
 
 def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]], n: int, repetitions: int) -> Result:
@@ -183,16 +174,15 @@ class Result:
     seconds_per_sentence: dict[str, float]
     time_ratios: list[float]  # of each batch, from short sentences to long ones
     seconds_of_parts: dict[str, float]  # of SSMT, per sentence
-    peak_megabytes: dict[str, float | None]
+    peak_megabytes: dict[str, float]
 
     @property
     def time_ratio(self) -> float:
         return statistics.median(self.time_ratios)
 
     @property
-    def memory_ratio(self) -> float | None:
-        ssmt, subword = self.peak_megabytes["ssmt"], self.peak_megabytes["subword"]
-        return ssmt / subword if ssmt and subword else None
+    def memory_ratio(self) -> float:
+        return self.peak_megabytes["ssmt"] / self.peak_megabytes["subword"]
 
     def markdown(self) -> str:
         seconds, peak = self.seconds_per_sentence, self.peak_megabytes
@@ -204,11 +194,8 @@ class Result:
             ),
             f"| update, ms a sentence | {seconds['ssmt'] * 1e3:.1f} | {seconds['subword'] * 1e3:.1f} "
             f"| **{self.time_ratio:.2f}** ({min(self.time_ratios):.2f} to {max(self.time_ratios):.2f}) |",
+            f"| peak memory, MB | {peak['ssmt']:.0f} | {peak['subword']:.0f} | **{self.memory_ratio:.2f}** |",
         ]
-        if self.memory_ratio:
-            lines.append(
-                f"| peak memory, MB | {peak['ssmt']:.0f} | {peak['subword']:.0f} | **{self.memory_ratio:.2f}** |"
-            )
         for name, spent in self.seconds_of_parts.items():
             share = spent / seconds["subword"]
             lines.append(f"| {name}, ms a sentence | {spent * 1e3:.1f} | | {share:.2f} of subwords' update |")

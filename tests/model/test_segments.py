@@ -147,3 +147,23 @@ def test_the_lstm_cell_has_the_right_derivative() -> None:
     gates = torch.randn(3, 8, dtype=torch.float64, requires_grad=True)
     cell = torch.randn(3, 2, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(_LSTMCell.apply, (gates, cell))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.4])
+def test_spelling_again_for_the_gradient_is_spelling_the_same(monkeypatch: pytest.MonkeyPatch, dropout: float) -> None:
+    model = random_model(dropout=dropout).train()
+    batch = batch_of(model, [("the cat sees a dog", "abba ab aaabab b"), ("a dog runs", "ba abab")])
+
+    def gradients() -> list[Tensor]:
+        torch.manual_seed(3)
+        model.zero_grad()
+        model.training_loss(batch).backward()
+        return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
+
+    whole = gradients()
+    monkeypatch.setattr("ssmt.model.characters.STARTS_AT_A_TIME", 5)
+    spelt_again = gradients()
+    monkeypatch.setattr("ssmt.model.characters.checkpoint", lambda spell, *parts, use_reentrant: spell(*parts))
+    torch.testing.assert_close(spelt_again, gradients())
+    if dropout == 0:  # parts draw other numbers
+        torch.testing.assert_close(spelt_again, whole, rtol=1e-4, atol=1e-5)

@@ -12,11 +12,14 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from ssmt.config import NetworkConfig
 from ssmt.lattice import NEG_INF
 from ssmt.model.dropout import Dropout
 from ssmt.text.alphabet import Alphabet
+
+STARTS_AT_A_TIME = 4096
 
 
 class Spelling(NamedTuple):
@@ -81,16 +84,25 @@ class CharacterModel(nn.Module):
         """log p_char of the segments of every length at every start; what is illegal has any value. (n, L)
 
         states (n, D), previous (n,) the character before each start, following (n, L) the characters from it on,
-        legal (n,) the longest legal length. Starts are sorted by how far their spelling goes and the batch shrinks
-        from step to step, so that no step is spent on a segment that is not legal.
+        legal (n,) the longest legal length. In training, what the backward pass needs is computed again there, for a
+        part of the starts at a time: kept for all of them it would be a seventh of an update's memory.
         """
+        table = self.input_table(embedding)
+        starts = states, previous, following, legal
+        if not torch.is_grad_enabled() or len(states) <= STARTS_AT_A_TIME:
+            return self._spell(*starts, table)
+        parts = zip(*(torch.split(one, STARTS_AT_A_TIME) for one in starts), strict=True)
+        return torch.cat([checkpoint(self._spell, *part, table, use_reentrant=False) for part in parts])
+
+    def _spell(self, states: Tensor, previous: Tensor, following: Tensor, legal: Tensor, table: Tensor) -> Tensor:
+        """Starts are sorted by how far their spelling goes and the batch shrinks from step to step, so that no step is
+        spent on a segment that is not legal. (n, L)"""
         L = self.longest
         steps = self._steps_needed(following[:, 0], legal)
         steps, order = torch.sort(steps, descending=True, stable=True)
         # The one synchronisation here: how many starts are still spelling at each step.
         counts = (steps.unsqueeze(0) > torch.arange(L + 1, device=steps.device).unsqueeze(1)).sum(dim=1).tolist()
         inputs = torch.cat([previous.unsqueeze(1), following], dim=1)[order]  # (n, L+1)
-        table = self.input_table(embedding)
         spelling = self.begin(states[order])
         n = len(order)
         spelt = states.new_zeros(n, dtype=torch.float32)  # log-probability of the characters so far
