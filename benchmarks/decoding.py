@@ -6,8 +6,8 @@ All translate the same sentences, and every output is forced to the same length 
 compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
 shared vocabulary of 10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model
 has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several characters
-each). Repetitions alternate between the systems, so that noise of
-the machine hits all of them; the fastest counts.
+each). Repetitions alternate between the systems, so that noise of the machine hits all of them; seconds are those of
+the fastest repetition, and a ratio is the median over all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import argparse
 import copy
 import json
 import random
+import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,6 +34,7 @@ from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.search.beam import Limits, SearchOptions, beam_search
 from ssmt.search.decode import decode
+from ssmt.search.open_segments import generable
 from ssmt.search.subword import SubwordScorer
 from ssmt.text.corpus import padded
 from ssmt.text.lines import read_lines
@@ -46,18 +48,18 @@ CHARACTERS_PER_WORD = 10  # with the blank
 class WithBlanks(Limits):
     """Words of a usual length: random weights would write none, or nothing else."""
 
-    is_blank: Tensor  # (C,)
+    inside_or_blank: Tensor  # (2, C) what may come inside a word, and where a blank is due
     place: Tensor  # (B,) of its first blank, for each sentence
 
     def select(self, sentences: Tensor) -> WithBlanks:
-        return WithBlanks(**vars(super().select(sentences)), is_blank=self.is_blank, place=self.place[sentences])
+        few = vars(super().select(sentences))
+        return WithBlanks(**few, inside_or_blank=self.inside_or_blank, place=self.place[sentences])
 
     def allowed(self, position: int, possible: Tensor, eos: int, rows: int) -> Tensor:
-        allowed = super().allowed(position, possible, eos, rows)
         if position >= self.first_end:
-            return allowed
-        due = (self.place == position % CHARACTERS_PER_WORD).repeat_interleave(rows).unsqueeze(1)
-        return allowed & (due == self.is_blank)
+            return super().allowed(position, possible, eos, rows)
+        blank_is_due = (self.place == position % CHARACTERS_PER_WORD).long()
+        return self.inside_or_blank[blank_is_due].repeat_interleave(rows, dim=0)
 
 
 def forced(sentences: int, length: int) -> Limits:
@@ -68,8 +70,11 @@ def forced(sentences: int, length: int) -> Limits:
 
 def forced_words(model: SSMT, sentences: int, length: int) -> Limits:
     place = 2 + torch.arange(sentences) * 7 % (CHARACTERS_PER_WORD - 2)
-    is_blank = torch.from_numpy(model.vocabulary.alphabet.is_blank)
-    return WithBlanks(**vars(forced(sentences, length)), is_blank=is_blank, place=place)
+    alphabet = model.vocabulary.alphabet
+    is_blank = torch.from_numpy(alphabet.is_blank)
+    inside = generable(alphabet) & ~is_blank
+    inside[alphabet.eos] = False  # no output ends before its length
+    return WithBlanks(**vars(forced(sentences, length)), inside_or_blank=torch.stack([inside, is_blank]), place=place)
 
 
 @torch.inference_mode()
@@ -93,15 +98,15 @@ def decode_subwords(model: SubwordTransformer, sources: list[str], beam: int, ba
         beam_search(scorer, len(block), SearchOptions(beam=beam))
 
 
-def measure(systems: dict[str, Callable[[], None]], repetitions: int) -> dict[str, float]:
-    """Seconds of each, the fastest of alternating repetitions."""
-    best = dict.fromkeys(systems, float("inf"))
+def measure(systems: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
+    """Seconds of each, in repetitions that alternate between them."""
+    taken: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(repetitions):
         for name, work in systems.items():
             begun = time.perf_counter()
             work()
-            best[name] = min(best[name], time.perf_counter() - begun)
-    return best
+            taken[name].append(time.perf_counter() - begun)
+    return taken
 
 
 def main() -> None:
@@ -115,7 +120,7 @@ def main() -> None:
     parser.add_argument("--length", type=int, default=100, help="characters of every output")
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 64])
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
@@ -138,7 +143,8 @@ def main() -> None:
             sources = (texts * batch)[: max(batch, 4)]
             systems = systems_for(model, baseline, sources, arguments, beam, batch)
             seconds = measure(systems, arguments.repetitions)
-            for system, time_taken in seconds.items():
+            for system, repetitions in seconds.items():
+                time_taken = min(repetitions)
                 row = {
                     "size": str(preset),
                     "system": system,
@@ -146,7 +152,9 @@ def main() -> None:
                     "batch": batch,
                     "seconds_per_sentence": time_taken / len(sources),
                     "characters_per_second": arguments.length * len(sources) / time_taken,
-                    "ratio_to_subwords": time_taken / seconds["subwords"],
+                    "ratio_to_subwords": statistics.median(
+                        one / other for one, other in zip(repetitions, seconds["subwords"], strict=True)
+                    ),
                 }
                 rows.append(row)
                 print(

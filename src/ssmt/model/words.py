@@ -89,7 +89,7 @@ class WordDecoder(Decoder):
         closes = self.get_buffer("closes")[symbols]
         rows = (closes if reading is None else closes & reading).nonzero().squeeze(-1)  # a synchronisation
         if len(rows):  # most steps of most rows are inside a word
-            words, of_words = x[rows], cache.words
+            words, of_words = x[rows], cache.words_in_order()
             assert isinstance(of_words.position, Tensor)
             at = of_words.position[rows]
             for layer, layer_cache in zip(middle, of_words.layers, strict=True):
@@ -111,11 +111,19 @@ class WordCache(DecoderCache):
         super().__init__(characters.layers, characters.mask)
         self.words = words  # with a position for each row: they close their words at different steps
         self.context = context  # (N, D)
+        self.order: Tensor | None = None  # the rows of `words` that ours are, if they are not the same
 
     def reorder(self, rows: Tensor) -> None:
         super().reorder(rows)
-        self.words.reorder(rows)
         self.context = self.context.index_select(0, rows)
+        self.order = rows if self.order is None else self.order[rows]
+
+    def words_in_order(self) -> DecoderCache:
+        """The words' cache is reordered only when a word closes: between two of those a beam moves many times."""
+        if self.order is not None:
+            self.words.reorder(self.order)
+            self.order = None
+        return self.words
 
     def select_sentences(self, sentences: Tensor) -> None:
         super().select_sentences(sentences)
