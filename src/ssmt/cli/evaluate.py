@@ -156,7 +156,7 @@ def _translate(
             )
         except LineError as error:
             raise LineError(error.kind, wanted[error.number - 1] + 1, error.problem) from None
-    return dict(zip(wanted, found, strict=True))
+    return {row: one.text for row, one in zip(wanted, found, strict=True)}
 
 
 def _save(directory: Path, name: str, lines: Sequence[str]) -> None:

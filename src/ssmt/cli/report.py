@@ -181,9 +181,10 @@ def _translate(
     with naming_lines({"source": test.source}):
         for name, translator in translators.items():
             title = f"translating with {name}"
-            found[name] = translate_lines(
+            translations = translate_lines(
                 translator, test.sources, search=search, beam=beam, reporter=reporter, title=title
             )
+            found[name] = [one.text for one in translations]
     return found
 
 

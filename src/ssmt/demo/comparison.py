@@ -12,7 +12,7 @@ from ssmt.config import Config
 from ssmt.demo.corpus import SOURCE, TARGET
 from ssmt.demo.settings import MODELS
 from ssmt.evaluation.gold import Gold, read_gold
-from ssmt.evaluation.model_output import gold_cuts, translations_of_lines
+from ssmt.evaluation.model_output import gold_cuts, translate_lines
 from ssmt.evaluation.morphology import MorphologyScores, evaluate_segmentation
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.evaluation.translation import TranslationReport, evaluate_translations
@@ -80,7 +80,7 @@ def measure(models: Mapping[str, Model], corpus: Path, split: str, reporter: Rep
     translations, morphology = {}, {}
     for name, model in models.items():
         title = f"translating {split} with {name}"
-        translations[name] = translations_of_lines(model.translator, sources, reporter=reporter, title=title)
+        translations[name] = translate_lines(model.translator, sources, reporter=reporter, title=title)
         morphology[name] = evaluate_segmentation(gold, gold_cuts(model.translator, gold))
     texts = {name: [one.text for one in found] for name, found in translations.items()}
     quality = evaluate_translations(texts, references, metrics=["chrF"], baseline=MODELS[0])

@@ -28,22 +28,8 @@ def translate_lines(
     beam: int = 5,
     reporter: Reporter | None = None,
     title: str = "translating",
-) -> list[str]:
-    """The text of the best translation of each line; an empty line has an empty one."""
-    found = translations_of_lines(translator, sources, search=search, beam=beam, reporter=reporter, title=title)
-    return [one.text for one in found]
-
-
-def translations_of_lines(
-    translator: Translator,
-    sources: Sequence[str],
-    *,
-    search: Search | None = None,
-    beam: int = 5,
-    reporter: Reporter | None = None,
-    title: str = "translating",
 ) -> list[Translation]:
-    """The best translation of each line, with its segments."""
+    """The best translation of each line; an empty line has an empty one."""
     starts = range(0, len(sources), BLOCK)
     translations: list[Translation] = []
     for first in tracked(reporter or Reporter(), starts, title, len(starts)):
