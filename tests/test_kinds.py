@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 import pytest
+import sacrebleu
 import torch
+import torch.nn.functional as F
 
 from ssmt import Translator
 from ssmt.config import Config, ModelName, compose
 from ssmt.errors import UserError
 from ssmt.model.directory import load_model
-from ssmt.model.registry import KINDS
 from ssmt.model.ssmt import SSMT
+from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.translation import TranslationModel
 from ssmt.progress import Reporter
+from ssmt.registry import KINDS
+from ssmt.text.corpus import Batch
 from ssmt.text.lines import read_lines
 from ssmt.text.pieces import Pieces
 from ssmt.text.preparation import TrainingFiles
+from ssmt.text.vocabulary import SubwordVocabulary
 from ssmt.training import run
 from ssmt.training.log import read_log
 from tests.cli.test_bad_input import Ssmt, ssmt  # noqa: F401 (a fixture)
@@ -72,6 +79,36 @@ def valid(toy_files: TrainingFiles) -> tuple[list[str], list[str]]:
 
 def test_every_name_has_an_entry() -> None:
     assert tuple(KINDS) == get_args(ModelName)
+
+
+class Untied(TranslationModel):
+    """A network that the program does not know: its output layer is its own."""
+
+    def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
+        super().__init__(vocabulary)
+        source, target = vocabulary.source, vocabulary.target
+        self.encoder = Encoder(len(source), config.network, source.pad)
+        self.decoder = Decoder(len(target), config.network, target.pad, target.eos)
+        self.logits = torch.nn.Linear(config.network.width, len(target))
+        self.padding = target.pad
+
+    def log_probability(self, batch: Batch) -> torch.Tensor:
+        logits = self.logits(self.decoder.states(batch.target, self.encode(batch.source)))
+        nats = F.cross_entropy(logits.mT, batch.target, ignore_index=self.padding, reduction="none")
+        return -nats.sum(dim=1)
+
+
+def test_a_new_network_is_one_class_and_one_entry(
+    tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "ulm", replace(KINDS["ulm"], network=Untied))
+    model = Translator.load(trained(tmp_path / "untied", toy_files, "model=ulm"), "cpu")
+    assert isinstance(model.model, Untied)
+    sources, targets = (read_lines(path)[:3] for path in (toy_files.valid_source, toy_files.valid_target))
+    found = model.translate(sources)
+    assert model.score(sources, found.texts) == pytest.approx(found.scores, abs=1e-4)
+    assert sacrebleu.corpus_chrf(found.texts, [targets]).score > 20
+    assert ["".join(cut) for cut in model.segment(sources, targets)] == targets
 
 
 def test_it_learns(directory: Path) -> None:

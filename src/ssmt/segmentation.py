@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 
 from ssmt import lattice
-from ssmt.model.registry import ScoreType
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
-from ssmt.model.translation import TranslationModel
+from ssmt.model.translation import ScoreType, TranslationModel
 from ssmt.text.alphabet import is_word_character
 from ssmt.text.corpus import Batch, batches_by_length, make_batch
 from ssmt.text.subwords import TargetSubwords
@@ -177,14 +176,6 @@ class SubwordSegmenter(Segmenter):
         target = self.model.vocabulary.target
         assert isinstance(target, TargetSubwords), "pieces are cut by the segmenter that made them"
         return target.cut(text)
-
-
-def segmenter_in(model: TranslationModel) -> Segmenter:
-    """The segmenter that a model is, or brings along."""
-    if isinstance(model, SSMT):
-        return LatticeSegmenter(model)
-    assert isinstance(model, SubwordTransformer)
-    return SubwordSegmenter(model)
 
 
 def log_probabilities(

@@ -23,20 +23,19 @@ from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
 from ssmt.model.directory import SEGMENTER, choose_device, load_model
 from ssmt.model.int8 import use_int8_weights
-from ssmt.model.registry import ScoreType, kind_of
-from ssmt.model.subword import SubwordTransformer
-from ssmt.model.translation import TranslationModel
+from ssmt.model.translation import ScoreType, TranslationModel
+from ssmt.registry import kind_of
 from ssmt.search.beam import Hypothesis, SearchOptions
 from ssmt.search.decode import SCORE_TYPES, Search, translate_texts
 from ssmt.segmentation import Segmentation as Segmentation
-from ssmt.segmentation import Segmenter, log_probabilities, segmenter_in
+from ssmt.segmentation import Segmenter, log_probabilities
 from ssmt.segmentation import cut as cut
 from ssmt.segmentation import join_segments as join_segments
 from ssmt.text.alphabet import describe_characters
 from ssmt.text.lines import normalise as normalise_text
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pieces import segmented_line
-from ssmt.text.vocabulary import BothSides
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 
 Method = Literal["viterbi", "posterior"]
 DEFAULT_LENGTH_RATIO = 3.0  # of models whose training text is not known
@@ -61,7 +60,7 @@ class Translator:
         """`segmenter`: the first model of one whose text another cuts."""
         self.model, self.config = model, config
         self.kind, self.vocabulary = kind_of(config), model.vocabulary
-        self.segmenter = segmenter or segmenter_in(model)
+        self.segmenter = segmenter or self.kind.segmenter(model)
 
     @classmethod
     def load(
@@ -76,7 +75,7 @@ class Translator:
             models.append(load_model(Path(directory) / SEGMENTER, choose_device(device)))
         for model, _ in models if pretokenised else ():
             model.vocabulary = model.vocabulary.for_pretokenised()
-        return cls(*models[0], *(segmenter_in(model) for model, _ in models[1:]))
+        return cls(*models[0], *(kind_of(config).segmenter(model) for model, config in models[1:]))
 
     def score_type(self, search: Search | None = None, best_path: bool = False) -> ScoreType:
         """What the scores are of: those of a search or, without one, those of `score`."""
@@ -162,8 +161,8 @@ class Translator:
         hypotheses = [one for few in found for one in few]
         repeated = [source for source, few in zip(sources, found, strict=True) for _ in few]
         texts = [self.vocabulary.decode(one.symbols) for one in hypotheses]
-        if isinstance(self.model, SubwordTransformer):
-            flat = self._cut_as_text(self.model, repeated, texts, hypotheses, batch_characters)
+        if isinstance(self.vocabulary, SubwordVocabulary):
+            flat = self._cut_as_text(self.vocabulary, repeated, texts, hypotheses, batch_characters)
         else:
             flat = self._cut_as_found(repeated, texts, hypotheses, batch_characters)
         translations = iter(flat)
@@ -185,7 +184,7 @@ class Translator:
 
     def _cut_as_text(
         self,
-        model: SubwordTransformer,
+        vocabulary: SubwordVocabulary,
         sources: Sequence[str],
         texts: Sequence[str],
         found: Sequence[Hypothesis],
@@ -197,7 +196,7 @@ class Translator:
         own = [np.asarray(ids)[:-1].tolist() for ids in encoded]
         others = [row for row, one in enumerate(found) if one.symbols != own[row]]
         scores = log_probabilities(
-            model,
+            self.model,
             [sources[row] for row in others],
             [texts[row] for row in others],
             [encoded[row] for row in others],
@@ -205,7 +204,7 @@ class Translator:
         )
         rescored = dict(zip(others, scores, strict=True))
         return [
-            Translation(model.vocabulary.segments(ids), rescored.get(row, one.score))
+            Translation(vocabulary.segments(ids), rescored.get(row, one.score))
             for row, (one, ids) in enumerate(zip(found, own, strict=True))
         ]
 

@@ -9,8 +9,8 @@ import pytest
 
 from ssmt.demo import ensure_corpus, write_corpus
 from ssmt.demo.settings import MODELS, config_of
-from ssmt.model.registry import build, kind_of
 from ssmt.progress import Reporter
+from ssmt.registry import build, kind_of
 from ssmt.text.preparation import TrainingFiles, prepare
 from tests.cli.test_bad_input import Ssmt, refused, tree
 

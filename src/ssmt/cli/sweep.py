@@ -147,7 +147,7 @@ def _decode_model(
 def _searches_of(model: Path) -> list[Search]:
     """Those that a beam makes a difference to."""
     from ssmt.model.directory import load_config
-    from ssmt.model.registry import kind_of
+    from ssmt.registry import kind_of
 
     return [search for search in kind_of(load_config(model)).searches if search != "sample"]
 
@@ -267,7 +267,7 @@ def _train_point(run: Path, values: dict[str, str], device: str) -> dict[str, An
     """Train one point until its end, from wherever it is; its numbers."""
     from ssmt.evaluation.sweep import training_record
     from ssmt.model.directory import choose_device, load_description
-    from ssmt.model.registry import build
+    from ssmt.registry import build
     from ssmt.training import run as runs
     from ssmt.training.log import read_log
 

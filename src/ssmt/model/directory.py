@@ -15,8 +15,8 @@ from torch import Tensor
 from ssmt import tensors
 from ssmt.config import Config
 from ssmt.errors import UserError
-from ssmt.model.registry import build, kind_of
 from ssmt.model.translation import TranslationModel
+from ssmt.registry import build, kind_of
 from ssmt.text.lines import replacing
 from ssmt.text.vocabulary import BothSides
 

@@ -6,7 +6,7 @@ Shapes: B sentences, S source subwords.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from torch import Tensor, nn
 from ssmt.model.transformer import Decoder, Encoder, Memory
 from ssmt.text.corpus import Batch
 from ssmt.text.vocabulary import BothSides
+
+Search = Literal["marginal", "dynamic", "mixture", "beam", "sample"]
+ScoreType = Literal["marginal", "path", "tokens"]
 
 
 class Loss(NamedTuple):

@@ -10,16 +10,14 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ssmt.model.registry import ScoreType
-from ssmt.model.registry import Search as Search
 from ssmt.model.ssmt import SSMT
-from ssmt.model.subword import SubwordTransformer
-from ssmt.model.translation import TranslationModel
-from ssmt.search.beam import Hypothesis, Limits, Scorer, SearchOptions, beam_search
+from ssmt.model.translation import ScoreType, TranslationModel
+from ssmt.model.translation import Search as Search
+from ssmt.registry import scorer_for
+from ssmt.search.beam import Hypothesis, Limits, SearchOptions, beam_search
 from ssmt.search.dynamic import dynamic_search
-from ssmt.search.marginal import MarginalScorer, sample_strings
+from ssmt.search.marginal import sample_strings
 from ssmt.search.mixture import MixtureScorer
-from ssmt.search.subword import SubwordScorer
 from ssmt.text.corpus import batches_by_length, padded
 
 LENGTH_ALLOWANCE = 20  # characters that any output may have beyond its source's share
@@ -86,20 +84,14 @@ def decode(
     if options.length_penalty is None:
         options = replace(options, length_penalty=LENGTH_PENALTIES.get(search, 0.0))
 
-    def scorer(rows: int) -> Scorer:
-        """Of the strings that the model writes, symbol by symbol."""
-        if isinstance(model, SubwordTransformer):
-            return SubwordScorer(model, memory, rows, limits)
-        assert isinstance(model, SSMT)
-        return MarginalScorer(model, memory, rows, limits)
-
     if search == "sample":
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-        return sample_strings(scorer(options.n_best), generators, options.n_best, options.temperature)
-    if search == "marginal":
-        return beam_search(scorer(options.beam), B, options)
-    if search == "beam":  # the same text can be written in several ways: the best of them counts
-        return beam_search(scorer(options.beam), B, options, identity=model.vocabulary.decode)
+        return sample_strings(
+            scorer_for(model, memory, options.n_best, limits), generators, options.n_best, options.temperature
+        )
+    if search in ("marginal", "beam"):  # in subwords, the same text can be written in several ways: the best counts
+        identity = model.vocabulary.decode if search == "beam" else None
+        return beam_search(scorer_for(model, memory, options.beam, limits), B, options, identity)
     assert isinstance(model, SSMT)
     if search == "mixture":
         mixture = MixtureScorer(model, memory, options.beam, limits)

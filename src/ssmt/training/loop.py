@@ -23,9 +23,9 @@ from torch import Tensor
 from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.model.directory import save_weights
-from ssmt.model.registry import kind_of
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Bar, Reporter, duration
+from ssmt.registry import kind_of
 from ssmt.search.beam import SearchOptions
 from ssmt.search.decode import translate_texts
 from ssmt.text.corpus import Batch, Corpus

@@ -23,8 +23,8 @@ from ssmt.model.directory import (
     save_config,
     save_description,
 )
-from ssmt.model.registry import build, kind_of
 from ssmt.progress import Reporter
+from ssmt.registry import build, kind_of
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
 from ssmt.text.preparation import TrainingFiles, prepare
