@@ -28,11 +28,8 @@ SPLITS = ("test.hard", "test")
 
 def train(corpus: Path, directory: Path, config: Config, device: torch.device, reporter: Reporter) -> str | None:
     """Train a model, or go on where its training stopped; returns the name of the signal that ended it, if one did."""
-    if run.can_resume(directory):
-        run.adopt(directory, lambda _: config)
-    else:
-        names = [f"{split}.{ending}" for split in ("train", "dev") for ending in (SOURCE, TARGET)]
-        run.begin(TrainingFiles(*(corpus / name for name in names)), directory, config, reporter)
+    names = [f"{split}.{ending}" for split in ("train", "dev") for ending in (SOURCE, TARGET)]
+    run.begin_or_adopt(TrainingFiles(*(corpus / name for name in names)), directory, config, reporter)
     return run.train(directory, device, reporter)
 
 

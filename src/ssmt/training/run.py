@@ -118,6 +118,14 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
         save_config(directory, new)
 
 
+def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
+    """Prepare a new run, or one that was begun before with the same settings but for its limits."""
+    if can_resume(directory):
+        adopt(directory, lambda _: config)
+    else:
+        begin(files, directory, config, reporter)
+
+
 def train(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did.
 
