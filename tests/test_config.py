@@ -301,11 +301,15 @@ def test_the_segmenter_is_the_run_with_its_own_settings() -> None:
     first = config.of_segmenter
     assert (first.model, first.text.lexicon, first.text.longest_segment) == ("ssmt", "bpe", 10)
     assert (first.network.characters, first.network.width) == (False, 64)
-    assert (first.training.max_epochs, first.training.max_minutes) == (20, 4)
-    unlimited = compose(
-        "tiny", settings=[*settings, "segmenter.max_epochs=none", "segmenter.max_minutes=none"]
-    ).of_segmenter
-    assert (unlimited.training.max_epochs, unlimited.training.max_minutes) == (70, 9)
+    assert (first.training.max_epochs, first.training.max_minutes) == (70, 4)
+    other = compose("tiny", settings=[*settings, "segmenter.max_epochs=20", "segmenter.max_minutes=none"]).of_segmenter
+    assert (other.training.max_epochs, other.training.max_minutes) == (20, 9)
+
+
+def test_the_segmenters_lexicon_can_be_a_file_too() -> None:
+    config = compose("tiny", settings=["model=dpe", "segmenter.lexicon=file", "text.lexicon_file=entries.txt"])
+    first = config.of_segmenter.text
+    assert (first.lexicon, first.lexicon_file) == ("file", "entries.txt")
 
 
 def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> None:
@@ -318,8 +322,9 @@ def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> N
     ("given", "message"),
     [
         (["model=bep"], "model: .*'ssmt', 'bpe', 'ulm' or 'dpe'"),
-        (["text.lexicon=file"], "lexicon: file and lexicon_file: PATH go together"),
-        (["text.lexicon_file=entries.txt"], "lexicon: file and lexicon_file: PATH go together"),
+        (["text.lexicon=file"], "lexicon: file .* and text.lexicon_file: PATH go together"),
+        (["text.lexicon_file=entries.txt"], "lexicon: file .* and text.lexicon_file: PATH go together"),
+        (["segmenter.lexicon=file", "model=dpe"], "lexicon: file .* and text.lexicon_file: PATH go together"),
         (["text.subword_sampling=0.1"], "text.subword_sampling is for bpe and ulm; ssmt has no subwords to sample"),
         (["text.subword_sampling=2", "model=bpe"], r"text\.subword_sampling: .*less than or equal to 1"),
     ],

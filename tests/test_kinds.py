@@ -21,6 +21,7 @@ from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Reporter
 from ssmt.registry import KINDS
+from ssmt.segmentation import Segmentation, join_segments
 from ssmt.text.corpus import Batch
 from ssmt.text.lines import read_lines
 from ssmt.text.pieces import Pieces
@@ -257,3 +258,20 @@ def test_ablations_train_and_translate(path: Path, tmp_path: Path, toy_files: Tr
 
 def test_the_ablations_are_the_five_rows_of_table_4() -> None:
     assert len(ABLATIONS) == 5
+
+
+def test_every_cut_of_subwords_is_shown_but_those_at_blanks() -> None:
+    segments = ["nge", "zi", " ", "20", "23", "."]
+    assert join_segments(segments, "-") == "nge-zi 2023."
+    assert join_segments(segments, "-", cuts_anywhere=True) == "nge-zi 20-23-."
+    assert Segmentation(segments, 0.0, cuts_anywhere=True).joined("|") == "nge|zi 20|23|."
+
+
+def test_sources_are_read_as_they_were_in_training(model: Translator, directory: Path) -> None:
+    """dpe's second model gets the source ids of the first one's corpora."""
+    sources = ["the\u00a0old  dog", "\u3000sees"]
+    if model.config.model == "dpe":
+        first, _ = load_model(directory / "segmenter", torch.device("cpu"))
+        assert model.vocabulary.encode_sources(sources) == first.vocabulary.encode_sources(sources)
+    ids = model.vocabulary.encode_sources(["the old dog"])
+    assert model.vocabulary.encode_sources(["  the   old dog "]) == ids

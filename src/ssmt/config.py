@@ -66,12 +66,6 @@ class TextConfig(Section):
         False, description="leave out training pairs that are empty or too long instead of stopping"
     )
 
-    @model_validator(mode="after")
-    def _check(self) -> TextConfig:
-        if (self.lexicon == "file") != (self.lexicon_file is not None):
-            raise ValueError("lexicon: file and lexicon_file: PATH go together")
-        return self
-
 
 class NetworkConfig(Section):
     """The network."""
@@ -151,7 +145,7 @@ class SegmenterConfig(Section):
     lexicon: LexiconSource = Field("bpe", description="where its entries come from (text.lexicon)")
     longest_segment: int = Field(10, ge=1, le=20, description="L: characters of its longest segment")
     characters: bool = Field(False, description="let its character model generate segments")
-    max_epochs: int | None = Field(20, ge=1, description="stop after this many passes (none: as in training)")
+    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes (none: as in training)")
     max_updates: int | None = Field(None, ge=1, description="stop after this many updates (none: as in training)")
     max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes (none: as in training)")
 
@@ -171,6 +165,9 @@ class Config(Section):
     def _check(self) -> Config:
         if self.text.subword_sampling and self.model not in ("bpe", "ulm"):
             raise ValueError(f"text.subword_sampling is for bpe and ulm; {self.model} has no subwords to sample")
+        lexicons = {self.text.lexicon} | ({self.segmenter.lexicon} if self.model == "dpe" else set())
+        if ("file" in lexicons) != (self.text.lexicon_file is not None):
+            raise ValueError("lexicon: file (of text, or of dpe's segmenter) and text.lexicon_file: PATH go together")
         return self
 
     @property

@@ -71,5 +71,5 @@ def build(vocabulary: BothSides, config: Config) -> TranslationModel:
 
 def scorer_for(model: TranslationModel, memory: Memory, rows: int, limits: Limits) -> Scorer:
     """What searches ask of a model; kinds that share a network share it."""
-    kind = next(kind for kind in KINDS.values() if isinstance(model, kind.network))
+    kind = next(kind for kind in KINDS.values() if type(model) is kind.network)
     return kind.scorer(model, memory, rows, limits)

@@ -29,21 +29,26 @@ class Segmentation:
 
     segments: list[str]
     score: float  # natural log-probability of the text cut in this way
+    cuts_anywhere: bool = False  # whether cuts outside of words are a choice too, as those of subwords are
 
     @property
     def text(self) -> str:
         return "".join(self.segments)
 
     def joined(self, separator: str) -> str:
-        """The text with a separator at the cuts inside words; everywhere else a cut is forced and goes unmarked."""
-        return join_segments(self.segments, separator)
+        """The text with a separator at the cuts that are a choice; those at blanks go unmarked."""
+        return join_segments(self.segments, separator, self.cuts_anywhere)
 
 
-def join_segments(segments: Sequence[str], separator: str) -> str:
+def join_segments(segments: Sequence[str], separator: str, cuts_anywhere: bool = False) -> str:
+    """In a lattice only cuts inside words are a choice: everywhere else there must be one."""
+
+    def is_choice(before: str, after: str) -> bool:
+        return " " not in (before, after) if cuts_anywhere else is_word_character(before) and is_word_character(after)
+
     pieces = list(segments[:1])
     for before, after in pairwise(segments):
-        inside_word = is_word_character(before[-1]) and is_word_character(after[0])
-        pieces.append(separator + after if inside_word else after)
+        pieces.append(separator + after if is_choice(before[-1], after[0]) else after)
     return "".join(pieces)
 
 
@@ -57,6 +62,7 @@ class Segmenter(ABC):
     """Cuts texts given their sources."""
 
     score_type: ScoreType  # of its segmentations
+    cuts_anywhere: bool  # of its segmentations
 
     @abstractmethod
     def n_best(
@@ -81,6 +87,7 @@ class LatticeSegmenter(Segmenter):
     """Weighs all segmentations of a text against each other."""
 
     score_type = "path"
+    cuts_anywhere = False
 
     def __init__(self, model: SSMT) -> None:
         self.model = model
@@ -148,6 +155,7 @@ class SubwordSegmenter(Segmenter):
     """Cuts a text as its subwords are cut, in one way and without a doubt, whatever its source."""
 
     score_type = "tokens"
+    cuts_anywhere = True
 
     def __init__(self, model: SubwordTransformer) -> None:
         self.model = model
@@ -157,7 +165,7 @@ class SubwordSegmenter(Segmenter):
     ) -> list[list[Segmentation]]:
         encoded = self.model.vocabulary.encode_targets(texts)
         scores = log_probabilities(self.model, sources, texts, encoded, batch_characters)
-        return [[Segmentation(self._cut(text), score)] for text, score in zip(texts, scores, strict=True)]
+        return [[Segmentation(self._cut(text), score, True)] for text, score in zip(texts, scores, strict=True)]
 
     def by_posterior(
         self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int

@@ -204,7 +204,7 @@ class Translator:
         )
         rescored = dict(zip(others, scores, strict=True))
         return [
-            Translation(vocabulary.segments(ids), rescored.get(row, one.score))
+            Translation(vocabulary.segments(ids), rescored.get(row, one.score), self.segmenter.cuts_anywhere)
             for row, (one, ids) in enumerate(zip(found, own, strict=True))
         ]
 
@@ -355,4 +355,4 @@ def _joined(parts: Sequence[Translation]) -> Translation:
     segments: list[str] = []
     for part in parts:
         segments += [" ", *part.segments] if segments else part.segments
-    return Translation(segments, sum(part.score for part in parts))
+    return Translation(segments, sum(part.score for part in parts), parts[0].cuts_anywhere)

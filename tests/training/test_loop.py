@@ -136,3 +136,23 @@ def test_bf16_autocast_trains_close_to_float32(tmp_path: Path, toy_files: Traini
         finals.append(log[-1]["valid_bits_per_character"])
     assert finals[1] == pytest.approx(finals[0], rel=0.1)
     assert finals[0] < 3.0
+
+
+def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(self: Trainer) -> None:
+        raise KeyboardInterrupt
+
+    settings = {"max_updates": 4, "checkpoint_every": 4}
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_validate", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "run", toy_files, toy_config, **settings)
+    assert not (tmp_path / "run" / "model.safetensors").exists()
+    messages = Messages()
+    run.train(tmp_path / "run", torch.device("cpu"), messages)
+    assert [line["update"] for line in read_log(tmp_path / "run") if "valid_bits_per_character" in line] == [4]
+    assert (tmp_path / "run" / "model.safetensors").exists()
+    run.train(tmp_path / "run", torch.device("cpu"), messages)
+    assert any(said.startswith("Nothing to do") for said in messages.said)

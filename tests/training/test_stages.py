@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from ssmt.errors import UserError
 from ssmt.progress import Reporter
 from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles
+from ssmt.text.vocabulary import SubwordVocabulary
 from ssmt.training import run, segmented
 from tests.test_kinds import SIZES
 from tests.test_system import ssmt
@@ -142,3 +144,54 @@ def test_limits_can_be_raised_for_each_stage(tmp_path: Path, toy_files: Training
     assert last_checkpoint(half / "segmenter").name == last_checkpoint(dpe / "segmenter").name, "it is over"
     with pytest.raises(UserError, match="model was dpe, now bpe"):
         run.adopt(half, lambda old: compose("tiny", settings=BPE))
+
+
+def test_interrupted_in_its_second_stage_it_keeps_its_segmenter(
+    tmp_path: Path, toy_files: TrainingFiles, dpe: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, cut = tmp_path / "run", segmented._segmented_lines
+    monkeypatch.setattr(segmented, "BLOCK", 8)
+    calls = 0
+
+    def interrupted(*arguments: Any) -> list[str]:
+        nonlocal calls
+        calls += 1
+        if calls == 5:
+            raise KeyboardInterrupt
+        return cut(*arguments)
+
+    monkeypatch.setattr(segmented, "_segmented_lines", interrupted)
+    run.begin(toy_files, directory, compose("tiny", settings=DPE), Reporter())
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    assert run.train(directory, torch.device("cpu"), Reporter()) == "SIGINT"
+    assert segmented.is_begun(directory)
+    assert not segmented.is_complete(directory)
+    run.adopt(directory, lambda old: compose("tiny", settings=[*DPE, "segmenter.max_updates=100"]))
+    assert run.train(directory, torch.device("cpu"), Reporter()) is None
+    torch.set_num_threads(threads)
+    assert last_checkpoint(directory / "segmenter").name == last_checkpoint(dpe / "segmenter").name, "it is over"
+    assert (directory / "segmented" / "train.txt").read_text() == (dpe / "segmented" / "train.txt").read_text()
+    assert_same_weights(directory, dpe)
+
+
+def test_what_an_interrupted_preparation_left_is_not_taken_for_ones_own(
+    tmp_path: Path, toy_files: TrainingFiles
+) -> None:
+    def interrupted(directory: Path, *settings: str) -> Path:
+        run.begin(toy_files, directory, compose("tiny", settings=[*RUN, *settings]), Reporter())
+        (directory / "config.json").unlink()
+        return directory
+
+    directory = interrupted(tmp_path / "other", "model=ssmt")
+    for name in ("source.model", "alphabet.json", "lexicon.txt"):
+        (directory / name).unlink()
+    run.begin(toy_files, directory, compose("tiny", settings=DPE), Reporter())
+    assert not segmented.is_complete(directory)
+
+    directory = interrupted(tmp_path / "separate", "model=bpe", "text.shared_vocabulary=false")
+    assert (directory / "target.model").exists()
+    run.begin(toy_files, directory, compose("tiny", settings=[*RUN, "model=bpe"]), Reporter())
+    vocabulary, _ = run.load_description(directory)
+    assert isinstance(vocabulary, SubwordVocabulary)
+    assert vocabulary.shared

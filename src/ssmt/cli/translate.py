@@ -176,7 +176,9 @@ def segment(
     posteriors: Annotated[
         bool, typer.Option("--posteriors", help="Also the probability of a cut after each character, after a tab.")
     ] = False,
-    separator: Annotated[str, typer.Option(help="What marks a cut inside a word.")] = "-",
+    separator: Annotated[
+        str, typer.Option(help="What marks a cut inside a word (of bpe and ulm, any cut but those at blanks).")
+    ] = "-",
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,
     pretokenised: PretokenisedOption = False,
@@ -217,7 +219,8 @@ def segment(
         from ssmt.translator import join_segments
 
         candidates = record.get("n_best", [record])
-        columns = [join_segments(candidate["segments"], separator) for candidate in candidates]
+        anywhere = translator.segmenter.cuts_anywhere
+        columns = [join_segments(candidate["segments"], separator, anywhere) for candidate in candidates]
         if posteriors:
             columns.append(" ".join(f"{probability:.4f}" for probability in record["posteriors"]))
         return "\t".join(columns)

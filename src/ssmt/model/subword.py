@@ -58,6 +58,8 @@ class SubwordTransformer(TranslationModel):
         smoothed = nats
         if self.training and self.smoothing:
             smoothed = (1 - self.smoothing) * nats - self.smoothing * log_probs.mean(dim=-1)
+        if not self.training and nats.device.type != "mps":
+            nats = smoothed = nats.double()  # a reported score sums many numbers; training needs no such care
         empty = nats.new_zeros(batch.target.shape)
         return Loss(*(empty.masked_scatter(real, one).sum(dim=1) for one in (smoothed, nats)))
 

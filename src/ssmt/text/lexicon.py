@@ -278,7 +278,7 @@ def is_legal(segment: str, alphabet: Alphabet, longest: int) -> bool:
 
 def read_entries(path: str | Path, alphabet: Alphabet, longest: int) -> list[str]:
     """Segments of a user's file, one a line; what follows a tab (a count, as in a model's lexicon.txt) is ignored."""
-    entries = [line.partition("\t")[0] for line in read_lines(path)]
+    entries = [line[:1] + line[1:].partition("\t")[0] for line in read_lines(path)]  # a tab can be an entry too
     for number, entry in enumerate(entries, start=1):
         if entry not in (EOS, UNK) and not is_legal(entry, alphabet, longest):
             raise UserError(

@@ -155,7 +155,7 @@ class SubwordVocabulary(BothSides):
 
     def encode_sources(self, lines: Sequence[str]) -> Many:
         """Blanks matter on the target side only, even where both sides share their subwords."""
-        return super().encode_sources([with_single_blanks(line) for line in lines])
+        return super().encode_sources([with_single_blanks(line) for line in lines] if self.shared else lines)
 
     def encode_targets(self, lines: Sequence[str]) -> Many:
         """Of lines of text or, where a segmenter has cut the text, of segmented lines."""

@@ -78,7 +78,7 @@ class Trainer:
 
     def run(self) -> str | None:
         """Train until a limit is reached. Returns the name of the signal that ended it before, if one did."""
-        if self.resume() and self.reached_limit():
+        if self.resume() and self.reached_limit() and self.state.validated_at == self.state.update:
             self.reporter.say(f"Nothing to do: {self.reached_limit()}")
             return None
         self.log = RunLog(self.directory, self.state.update)
@@ -243,7 +243,8 @@ class Trainer:
         self.model.load_state_dict(average)
         measured = self.measure()
         numbers = {f"average_{name}": value for name, value in measured.items()}
-        self.log.write(self.state.update, **numbers, averaged=self.settings.average_last)
+        minutes = round(self.state.seconds / 60, 3)
+        self.log.write(self.state.update, **numbers, averaged=self.settings.average_last, minutes=minutes)
         better = self._cost(measured) < self.state.best
         self.reporter.say(f"Average of the last models: {_in_words(measured)}{' (kept)' if better else ''}")
         if better:

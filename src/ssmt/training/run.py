@@ -41,10 +41,8 @@ CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
-WRITTEN = (
-    *(WEIGHTS, "source.model", "target.model", "target.txt", "alphabet.json", "lexicon.txt"),
-    *("checkpoints", "log.jsonl", "tensorboard", SEGMENTER, segmented.DIRECTORY),
-)
+VOCABULARIES = ("source.model", "target.model", "target.txt", "alphabet.json", "lexicon.txt")
+WRITTEN = (WEIGHTS, *VOCABULARIES, "checkpoints", "log.jsonl", "tensorboard", SEGMENTER, segmented.DIRECTORY)
 
 
 def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
@@ -59,6 +57,9 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
     in_the_way = [name for name in WRITTEN if (directory / name).exists()]
     if in_the_way and not interrupted:
         raise UserError(f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another --output")
+    if interrupted:
+        for name in VOCABULARIES:
+            (directory / name).unlink(missing_ok=True)
     is_new = not directory.exists()
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -76,6 +77,7 @@ def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Re
     """Everything that a run needs besides its files, its config last; returns the length ratio."""
     kind = kind_of(config)
     if kind.learn is None:
+        segmented.discard_other_corpora(directory)
         ratio = _prepare(files, directory / SEGMENTER, config.of_segmenter, reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
@@ -130,15 +132,19 @@ def train(directory: Path, device: torch.device, reporter: Reporter) -> str | No
     """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did.
 
     A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
-    the training text, the model. A stage that is complete is not entered again.
+    the training text, the model. A stage that is over is not entered again: one segmenter cuts all of the text.
     """
     if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
-        reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
-        if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
-            return stopped_by
+        if not segmented.is_begun(directory):
+            reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
+            if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
+                return stopped_by
         reporter.say(f"Stage 2 of 3: its segmentation of the training text, in {directory / segmented.DIRECTORY}")
-        with _room(directory):
-            segmented.segment_corpora(directory, device, reporter)
+        try:
+            with _room(directory):
+                segmented.segment_corpora(directory, device, reporter)
+        except KeyboardInterrupt:  # the blocks that are written stay
+            return "SIGINT"
         reporter.say(f"Stage 3 of 3: the model that learns from it, in {directory}")
     return _train_model(directory, device, reporter)
 

@@ -8,6 +8,7 @@ DIR/target.txt, data/ the second model's vocabulary and corpora, made from those
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
@@ -28,8 +29,19 @@ DIRECTORY = "segmented"
 BLOCK = 1000  # lines that are cut and written together; what a killed process loses at most
 
 
+def is_begun(directory: Path) -> bool:
+    return (directory / DIRECTORY).exists()
+
+
 def is_complete(directory: Path) -> bool:
     return (directory / "data" / "train" / CORPUS_LINES).exists()  # written last
+
+
+def discard_other_corpora(directory: Path) -> None:
+    """What an interrupted run of another kind has prepared there would look like a complete stage."""
+    for part in ("train", "valid"):
+        if (directory / "data" / part / CORPUS_LINES).exists():
+            shutil.rmtree(directory / "data" / part)
 
 
 def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -> None:
