@@ -62,7 +62,7 @@ class Segmenter(ABC):
     """Cuts texts given their sources."""
 
     score_type: ScoreType  # of its segmentations
-    cuts_anywhere: bool  # of its segmentations
+    cuts_anywhere: bool = False  # of its segmentations
 
     @abstractmethod
     def n_best(
@@ -87,7 +87,6 @@ class LatticeSegmenter(Segmenter):
     """Weighs all segmentations of a text against each other."""
 
     score_type = "path"
-    cuts_anywhere = False
 
     def __init__(self, model: SSMT) -> None:
         self.model = model

@@ -355,4 +355,4 @@ def _joined(parts: Sequence[Translation]) -> Translation:
     segments: list[str] = []
     for part in parts:
         segments += [" ", *part.segments] if segments else part.segments
-    return Translation(segments, sum(part.score for part in parts), parts[0].cuts_anywhere)
+    return Translation(segments, sum(part.score for part in parts), any(part.cuts_anywhere for part in parts))

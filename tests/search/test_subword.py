@@ -137,6 +137,8 @@ def test_a_text_in_other_subwords_is_scored_in_its_own(model: SubwordTransformer
     """The pieces leave many ways to write a text, and the beam takes whichever; what is reported is the text's own."""
 
     class Halves:
+        cuts_anywhere = False
+
         """Cuts every word in single characters."""
 
         score_type = "path"
