@@ -137,11 +137,10 @@ def test_a_text_in_other_subwords_is_scored_in_its_own(model: SubwordTransformer
     """The pieces leave many ways to write a text, and the beam takes whichever; what is reported is the text's own."""
 
     class Halves:
-        cuts_anywhere = False
-
         """Cuts every word in single characters."""
 
         score_type = "path"
+        cuts_anywhere = False
 
         def n_best(self, sources: list[str], given: list[str], n: int, batch_characters: int) -> list[list[object]]:
             return [[type("Cut", (), {"segments": list(text)})()] for text in given]
