@@ -164,7 +164,10 @@ class SubwordSegmenter(Segmenter):
     ) -> list[list[Segmentation]]:
         encoded = self.model.vocabulary.encode_targets(texts)
         scores = log_probabilities(self.model, sources, texts, encoded, batch_characters)
-        return [[Segmentation(self._cut(text), score, True)] for text, score in zip(texts, scores, strict=True)]
+        return [
+            [Segmentation(self._cut(text), score, self.cuts_anywhere)]
+            for text, score in zip(texts, scores, strict=True)
+        ]
 
     def by_posterior(
         self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int

@@ -16,7 +16,15 @@ from hypothesis import strategies as st
 from ssmt.errors import UserError
 from ssmt.text import lexicon as lexicon_module
 from ssmt.text.alphabet import EOS, UNK, Alphabet
-from ssmt.text.lexicon import ABSENT, Lexicon, Trie, legal_lengths, most_frequent_ngrams, single_entries
+from ssmt.text.lexicon import (
+    ABSENT,
+    Lexicon,
+    Trie,
+    legal_lengths,
+    most_frequent_ngrams,
+    read_entries,
+    single_entries,
+)
 
 # Letters, a combining mark, a digit, a space and a hyphen: few, so that random texts repeat themselves.
 LETTERS = "abc\u0301"
@@ -264,3 +272,9 @@ def test_what_is_no_lexicon_is_refused(tmp_path: Path, content: str, where: str)
 def test_every_lexicon_can_spell_every_text() -> None:
     lexicon = Lexicon.of_texts(SMALL, [])
     assert set(lexicon.texts) == {EOS, UNK, *LETTERS, *OTHERS}
+
+
+def test_a_tab_can_be_an_entry_of_a_file_with_counts(tmp_path: Path) -> None:
+    path = tmp_path / "lexicon.txt"
+    path.write_text("ab\t12\n\t\t3\nc\n", encoding="utf-8")
+    assert read_entries(path, Alphabet.of_characters("abc\t"), 3) == ["ab", "\t", "c"]

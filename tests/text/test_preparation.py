@@ -130,7 +130,7 @@ def test_a_lexicon_of_subwords_has_legal_segments_and_their_counts(
 
 def test_a_lexicon_of_a_file(tmp_path: Path, toy_files: TrainingFiles) -> None:
     path = tmp_path / "entries"
-    path.write_text("bon\nni\t12\n</s>\t3\na\nni\n", encoding="utf-8")  # a count may follow a tab
+    path.write_text("bon\nni\t12\n</s>\t3\na\nni\n", encoding="utf-8")
     config = CONFIG.model_copy(update={"lexicon": "file", "lexicon_file": str(path)})
     vocabulary, _ = prepare(toy_files, config, tmp_path / "data", Listener())
     assert {entry for entry in texts_of(vocabulary) if len(entry) > 1} == {"bon", "ni", "</s>", "<unk>"}
