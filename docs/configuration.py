@@ -29,8 +29,9 @@ training:
   learning_rate: 0.001
 ```
 
-A key or value that cannot be is refused before anything is written, with the nearest key that exists. The settings of a
-run are in its `config.json`, and `ssmt train --resume` keeps to them.
+A key or value that cannot be is refused before anything is written, with the nearest key that exists. Presets serve all
+models; a setting that the chosen model has no use for (the lexicon of `bpe`, say) is named in a warning if you changed it. The
+settings of a run are in its `config.json`, and `ssmt train --resume` keeps to them.
 """
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import get_args
 
@@ -11,9 +11,10 @@ import pytest
 import sacrebleu
 import torch
 import torch.nn.functional as F
+from safetensors.torch import load_file
 
 from ssmt import Translator
-from ssmt.config import Config, ModelName, compose
+from ssmt.config import PRESETS, Config, ModelName, compose, differences, without_effect
 from ssmt.errors import UserError
 from ssmt.model.directory import load_model
 from ssmt.model.ssmt import SSMT
@@ -110,6 +111,77 @@ def test_a_new_network_is_one_class_and_one_entry(
     assert model.score(sources, found.texts) == pytest.approx(found.scores, abs=1e-4)
     assert sacrebleu.corpus_chrf(found.texts, [targets]).score > 20
     assert ["".join(cut) for cut in model.segment(sources, targets)] == targets
+
+
+OTHER_VALUES = {
+    "text.source_vocabulary": 50,
+    "text.subword_vocabulary": 40,
+    "text.shared_vocabulary": "false",
+    "text.lexicon": "ulm",
+    "text.lexicon_size": 50,
+    "text.longest_segment": 3,
+    "network.character_layers": 2,
+    "network.characters": "false",
+    "network.lexicon": "false",
+    "network.character_width": 16,
+    "network.proper": "false",
+    "training.label_smoothing": 0.3,
+    "segmenter.lexicon": "ngrams",
+    "segmenter.longest_segment": 3,
+    "segmenter.characters": "true",
+    "segmenter.max_epochs": 1,
+    "segmenter.max_updates": 1,
+    "segmenter.max_minutes": 1e-6,
+}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [[f"model={name}"] for name in KINDS]
+    + [["model=bpe", "text.shared_vocabulary=false"], ["model=ssmt", "network.characters=false"]]
+    + [["model=ssmt", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]],
+    ids=" ".join,
+)
+def test_only_settings_said_to_be_without_effect_are(
+    tmp_path: Path, toy_files: TrainingFiles, settings: list[str]
+) -> None:
+    """Two updates, with every setting that not all kinds use changed in turn: other weights, or it has no effect."""
+    few = ["training.max_updates=2", "segmenter.max_updates=2", "training.validate_every=2"]
+    few += ["training.batch_characters=9000", "network.decoder_layers=3", "training.chrf_sentences=0", *settings]
+
+    def weights(name: str, *changes: str) -> list[tuple[str, list[float]]]:
+        made = trained(tmp_path / name, toy_files, *few, *changes)
+        tensors = [load_file(path) for path in sorted(made.rglob("model.safetensors"))]
+        return [(name, tensor.tolist()) for model in tensors for name, tensor in sorted(model.items())]
+
+    unchanged, config = weights("unchanged"), compose("tiny", settings=[*SIZES, *few])
+    given = {setting.partition("=")[0] for setting in settings}
+    changes = {key: f"{key}={value}" for key, value in OTHER_VALUES.items() if key not in given}
+    if given & {"network.characters", "network.lexicon"}:  # with both off, nothing would generate segments
+        changes = {key: value for key, value in changes.items() if key not in ("network.characters", "network.lexicon")}
+    same = {key for key, change in changes.items() if weights(key, change) == unchanged}
+    assert same == without_effect(config) & set(changes)
+
+
+def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, toy_files: TrainingFiles) -> None:  # noqa: F811
+    names = ("--source", "--target", "--valid-source", "--valid-target")
+    files = [part for pair in zip(names, astuple(toy_files), strict=True) for part in pair]
+    settings = [part for setting in SIZES for part in ("--set", setting)]
+    said = {}
+    for name, more in {"bpe": ["model=bpe"], "ssmt": ["training.label_smoothing=0.2"]}.items():
+        made = [*settings, *(part for setting in more for part in ("--set", setting)), "--max-updates", 1]
+        said[name] = " ".join(ssmt("train", *files, "--preset", "tiny", "--output", tmp_path / name, *made).err.split())
+    unused = "text.source_vocabulary, text.lexicon_size, text.longest_segment, segmenter.longest_segment, segmenter"
+    assert f"warning: no effect on this model (model: bpe): {unused}.max_updates" in said["bpe"]
+    assert "label_smoothing, segmenter.longest_segment, segmenter.max_updates" in said["ssmt"]
+    assert "lexicon_size" not in said["ssmt"]
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("path", ABLATIONS, ids=lambda path: path.stem)
+def test_ablations_set_nothing_without_effect(path: Path, preset: str) -> None:
+    config = compose(preset, path)
+    assert not {key for key, _, _ in differences(compose(preset), config)} & without_effect(config)
 
 
 def test_it_learns(directory: Path) -> None:

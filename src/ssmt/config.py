@@ -251,6 +251,24 @@ def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
                 yield f"{section}.{key}", getattr(before, key), getattr(after, key)
 
 
+def without_effect(config: Config) -> set[str]:
+    """The keys that make no difference to the model of a config."""
+    entries = {"text.lexicon", "text.lexicon_file", "text.lexicon_size"}
+    spelling = {"network.character_width", "network.proper"}
+    lattice = {"text.longest_segment", "network.lexicon", "network.characters", "network.character_layers"}
+    of_segmenter = {f"segmenter.{key}" for key in SegmenterConfig.model_fields}
+    if config.model in ("bpe", "ulm"):
+        unused = entries | spelling | lattice | of_segmenter
+        return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
+    if config.model == "dpe":
+        replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
+        unused = replaced | {"text.shared_vocabulary"}
+        return unused if config.segmenter.characters else unused | spelling
+    unused = of_segmenter | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
+    unused |= set() if config.network.characters else spelling
+    return unused if config.network.lexicon else unused | entries
+
+
 def commented_yaml(config: Config) -> str:
     """The whole config as YAML with every key explained."""
 

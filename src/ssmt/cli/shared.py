@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
+from ssmt.config import Config, Preset, compose, differences, without_effect
 from ssmt.errors import UserError
 from ssmt.progress import TerminalReporter, tracked
 from ssmt.text.lines import name_of, read_lines, read_parallel
@@ -82,6 +83,13 @@ def set_threads(threads: int | None) -> None:
 def exit_status(signal: str) -> int:
     """The status of a program that a signal ended, as shells have it."""
     return 130 if signal == "SIGINT" else 143
+
+
+def warn_of_settings_without_effect(preset: Preset, config: Config) -> None:
+    """Presets set everything for all models; what a person sets should do something."""
+    given = [key for key, _, _ in differences(compose(preset), config)]
+    if unused := [key for key in given if key in without_effect(config)]:
+        reporter.warn(f"no effect on this model (model: {config.model}): {', '.join(unused)}")
 
 
 def load_translator(

@@ -30,6 +30,7 @@ from ssmt.cli.shared import (
     naming_lines,
     reporter,
     set_threads,
+    warn_of_settings_without_effect,
 )
 from ssmt.config import Preset, compose
 from ssmt.errors import UserError
@@ -242,6 +243,7 @@ def train(
             reporter.say(f"Point {number} of {len(points)}: {name}")
             run = output / "runs" / name
             if not runs.can_resume(run):
+                warn_of_settings_without_effect(preset, settings)
                 runs.begin(files, run, settings, reporter)
             try:
                 record = _train_point(run, values, device)

@@ -7,7 +7,15 @@ from typing import Annotated
 
 import typer
 
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
+from ssmt.cli.shared import (
+    DeviceOption,
+    ThreadsOption,
+    app,
+    exit_status,
+    reporter,
+    set_threads,
+    warn_of_settings_without_effect,
+)
 from ssmt.config import ModelName, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
@@ -67,6 +75,7 @@ def train(
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
         composed = compose(preset or "base", config, settings)
+        warn_of_settings_without_effect(preset or "base", composed)
         run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
 
     stopped_by = run.train(output, chosen_device, reporter)
