@@ -16,11 +16,12 @@ HEAD = """\
 
 <!-- Written by docs/configuration.py from the classes in src/ssmt/config.py. Change those, then `make docs`. -->
 
-Every setting has a default; all together they are the paper's model. A preset changes some, a YAML file (`--config
-my.yaml`) changes some of those, `--set section.key=value` changes single ones; what comes later wins. Without a preset
-it is `base`: the paper's model with layers over words and a narrower character model, at less than half the cost. The
-paper's own is `--set network.character_layers=null --set network.character_width=null`. `ssmt config --preset tiny`
-prints a complete file to start from; a file need only hold what differs:
+Every setting has a default; all together they are the paper's model, but for what
+[differences.md](differences.md#the-model) lists. A preset changes some, a YAML file (`--config my.yaml`) changes some
+of those, `--set section.key=value` changes single ones; what comes later wins. Without a preset it is `base`: the
+paper's model with layers over words and a narrower character model, at less than half the cost. The paper's decoder
+is `--set network.character_layers=null --set network.character_width=null`. `ssmt config --preset tiny` prints a
+complete file to start from; a file need only hold what differs:
 
 ```yaml
 network:
@@ -29,9 +30,10 @@ training:
   learning_rate: 0.001
 ```
 
-A key or value that cannot be is refused before anything is written, with the nearest key that exists. Presets serve all
-models; a setting that the chosen model has no use for (the lexicon of `bpe`, say) is named in a warning if you changed it. The
-settings of a run are in its `config.json`, and `ssmt train --resume` keeps to them.
+A key or value that cannot be is refused before anything is written, with the nearest key that exists. Presets serve
+all models; a setting that the chosen model has no use for (the lexicon of `bpe`, say) is named in a warning if you
+changed it (`text.subword_sampling` is refused). The settings of a run are in its `config.json`; `ssmt train --resume`
+keeps to them, but for limits, `patience` and `checkpoint_every`, which may be given anew.
 """
 
 

@@ -11,7 +11,18 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ssmt.config import PRESETS, Config, Preset, Section, changed, commented_yaml, compose, differences, with_settings
+from ssmt.config import (
+    PRESETS,
+    Config,
+    Preset,
+    Section,
+    changed,
+    commented_yaml,
+    compose,
+    differences,
+    with_settings,
+    without_effect,
+)
 from ssmt.errors import UserError
 
 KEYS = [
@@ -310,6 +321,14 @@ def test_the_segmenters_lexicon_can_be_a_file_too() -> None:
     config = compose("tiny", settings=["model=dpe", "segmenter.lexicon=file", "text.lexicon_file=entries.txt"])
     first = config.of_segmenter.text
     assert (first.lexicon, first.lexicon_file) == ("file", "entries.txt")
+
+
+def test_a_lexicon_file_has_its_own_size() -> None:
+    file = ["text.lexicon_file=entries.txt"]
+    for chosen in (["text.lexicon=file", *file], ["model=dpe", "segmenter.lexicon=file", *file]):
+        unused = without_effect(compose(settings=chosen))
+        assert "text.lexicon_size" in unused
+        assert "text.lexicon_file" not in unused
 
 
 def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> None:

@@ -52,7 +52,9 @@ class TextConfig(Section):
     )
     lexicon: LexiconSource = Field("ngrams", description="where entries come from: ngrams, bpe, ulm, or a file")
     lexicon_file: str | None = Field(None, description="with lexicon: file, its entries, one a line")
-    lexicon_size: int = Field(5000, ge=1, description="entries of the target lexicon, all single characters included")
+    lexicon_size: int = Field(
+        5000, ge=1, description="entries of the target lexicon, all single characters included; not used with a file"
+    )
     longest_segment: int = Field(5, ge=1, le=20, description="L: characters of the longest segment")
     longest_source: int = Field(1000, ge=1, description="characters of the longest source line that is accepted")
     longest_target: int = Field(1000, ge=1, description="characters of the longest target line that is accepted")
@@ -62,9 +64,7 @@ class TextConfig(Section):
     single_blanks: bool = Field(
         False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
     )
-    skip_bad_lines: bool = Field(
-        False, description="leave out training pairs that are empty or too long instead of stopping"
-    )
+    skip_bad_lines: bool = Field(False, description="leave out pairs that are empty or too long instead of stopping")
 
 
 class NetworkConfig(Section):
@@ -262,11 +262,15 @@ def without_effect(config: Config) -> set[str]:
         return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
     if config.model == "dpe":
         replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
-        unused = replaced | {"text.shared_vocabulary"}
+        unused = replaced | {"text.shared_vocabulary"} | _of_no_use_with(config.segmenter.lexicon)
         return unused if config.segmenter.characters else unused | spelling
     unused = of_segmenter | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
-    unused |= set() if config.network.characters else spelling
+    unused |= _of_no_use_with(config.text.lexicon) | (set() if config.network.characters else spelling)
     return unused if config.network.lexicon else unused | entries
+
+
+def _of_no_use_with(lexicon: LexiconSource) -> set[str]:
+    return {"text.lexicon_size"} if lexicon == "file" else set()
 
 
 def commented_yaml(config: Config) -> str:

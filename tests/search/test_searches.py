@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ssmt.errors import UserError
+from ssmt.search.decode import Search
 from ssmt.translator import Translator
 from tests.models import SOURCES, random_model, translator
 
@@ -91,3 +92,25 @@ def test_a_longer_penalty_never_shortens(model: Translator) -> None:
     short = model.translate(SOURCES, beam=8).texts
     long = model.translate(SOURCES, beam=8, length_penalty=2.0).texts
     assert sum(map(len, long)) > sum(map(len, short))
+
+
+@pytest.mark.parametrize(
+    ("search", "option", "value"),
+    [
+        ("marginal", "normalise", "none"),
+        ("marginal", "stop", "paper"),
+        ("marginal", "final_normalise", "none"),
+        ("mixture", "average_next", True),
+        ("mixture", "temperature", 0.5),
+        ("dynamic", "length_penalty", 0.0),
+        ("sample", "length_penalty", 1.0),
+    ],
+)
+def test_an_option_that_the_search_does_not_have_is_refused(
+    model: Translator, search: Search, option: str, value: object
+) -> None:
+    message = f"The search '{search}' has no {option.replace('_', ' ')}; it is for "
+    with pytest.raises(UserError, match=message):
+        model.translate(["a"], search=search, **{option: value})  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="stop: paper"):
+        model.translate(["a"], search="dynamic", final_normalise="none")

@@ -10,6 +10,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import ScoreType, TranslationModel
 from ssmt.model.translation import Search as Search
@@ -33,6 +34,25 @@ SCORE_TYPES: dict[Search, ScoreType] = {
 # Sums of log-probabilities favour the short. Where few symbols make a sentence it is usual to divide by their number
 # (fairseq by default, with which the paper's baselines were made); the marginal of a string needs no such help.
 LENGTH_PENALTIES: dict[Search, float] = {"beam": 1.0}
+# Options that only some searches have. (Samples have no beam either; a number of hypotheses says what to spend, and
+# programs that compare searches give it to all.)
+SEARCHES_WITH: dict[str, tuple[Search, ...]] = {
+    "length_penalty": ("marginal", "mixture", "beam"),
+    "normalise": ("dynamic",),
+    "stop": ("dynamic",),
+    "final_normalise": ("dynamic",),
+    "average_next": ("dynamic",),
+    "temperature": ("sample",),
+}
+
+
+def check_options(search: Search, options: SearchOptions) -> None:
+    """Refuse what would make no difference."""
+    for name, searches in SEARCHES_WITH.items():
+        if search not in searches and getattr(options, name) != getattr(SearchOptions, name):
+            raise UserError(f"The search {search!r} has no {name.replace('_', ' ')}; it is for {', '.join(searches)}")
+    if options.final_normalise is not None and options.stop != "paper":
+        raise UserError("Another normalisation of what is final goes with the paper's way to stop (stop: paper) only")
 
 
 def translate_texts(
@@ -50,6 +70,7 @@ def translate_texts(
 
     An output has at most `max_length` characters, or what `length_ratio` allows for its source: runaway output ends.
     """
+    check_options(search, options)
     vocabulary = model.vocabulary
     encoded = vocabulary.encode_sources(sources)
     begun = [vocabulary.encode_prefix(prefix) for prefix in prefixes or [""] * len(sources)]

@@ -140,7 +140,7 @@ class Trainer:
             self._stop_not_finite(*batches)
         self.optimiser.step()
         self.state.update += 1
-        meter.add(nats, characters, rate)
+        meter.add(nats, characters, rate, norm.item())
 
     def _stop_not_finite(self, *batches: Batch) -> None:
         lines = sorted(line for batch in batches for line in batch.lines)
@@ -339,9 +339,11 @@ class _Meter:
 
     def reset(self) -> None:
         self.nats, self.characters, self.rate, self.begun = 0.0, 0, 0.0, time.monotonic()
+        self.largest_norm = 0.0
 
-    def add(self, nats: float, characters: int, rate: float) -> None:
+    def add(self, nats: float, characters: int, rate: float, norm: float) -> None:
         self.nats, self.characters, self.rate = self.nats + nats, self.characters + characters, rate
+        self.largest_norm = max(self.largest_norm, norm)
 
     def numbers(self) -> dict[str, float]:
         loss = self.nats / max(self.characters, 1)
@@ -350,6 +352,7 @@ class _Meter:
             "bits_per_character": round(loss / math.log(2), 5),
             "characters_per_second": round(self.characters / max(time.monotonic() - self.begun, 1e-9), 1),
             "learning_rate": self.rate,
+            "largest_gradient_norm": round(self.largest_norm, 5),
         }
 
 
