@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -116,6 +117,34 @@ def test_translate_as_lines_come(trained: Path, valid: tuple[list[str], list[str
             process.stdin.write(source + "\n")
             process.stdin.flush()
             assert process.stdout.readline() == target + "\n"
+
+
+def test_a_pipe_by_its_name_is_read_once(trained: Path, valid: tuple[list[str], list[str]]) -> None:
+    sources, targets = valid
+    done = ssmt("translate", trained, "--input", "/dev/stdin", stdin="\n".join(sources[:2]) + "\n")
+    assert done.stdout == f"{targets[0]}\n{targets[1]}\n"
+
+
+@pytest.mark.parametrize(("line", "interrupt", "status"), [("I see a bird.", True, 130), ("a" * 1001, False, 2)])
+def test_it_can_end_while_it_waits_for_input(trained: Path, line: str, interrupt: bool, status: int) -> None:
+    command = [sys.executable, "-c", "from ssmt.cli import main; main()", "translate", str(trained)]
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, encoding="utf-8", **streams) as process:  # type: ignore[call-overload]
+        process.stdin.write(line + "\n")
+        process.stdin.flush()
+        if interrupt:
+            assert process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == status
+        assert "Fatal" not in process.stderr.read()
+
+
+def test_prefixes_without_a_line_are_refused(trained: Path, tmp_path: Path) -> None:
+    prefixes, output = tmp_path / "prefixes", tmp_path / "output"
+    prefixes.write_text("n\nw\n", encoding="utf-8")
+    done = ssmt("translate", trained, "--prefix", prefixes, "--output", output, stdin="I see a bird.\n", status=2)
+    assert "standard input has 1 lines but" in done.stderr
+    assert not output.exists()
 
 
 def test_json_and_scores_agree(trained: Path, valid: tuple[list[str], list[str]], tmp_path: Path) -> None:

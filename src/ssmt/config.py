@@ -85,7 +85,9 @@ class NetworkConfig(Section):
     position_offset: int = Field(0, ge=0, description="position of the first token (2 in models of the original code)")
     characters: bool = Field(True, description="let the character model generate segments")
     lexicon: bool = Field(True, description="let the lexicon generate segments")
-    character_width: int | None = Field(None, description="width of the character LSTM (none: as wide as the network)")
+    character_width: int | None = Field(
+        None, ge=1, description="width of the character LSTM (none: as wide as the network)"
+    )
     proper: bool = Field(True, description="no probability on impossible segments (false: as in the original code)")
 
     @model_validator(mode="after")
@@ -105,7 +107,7 @@ class NetworkConfig(Section):
 class TrainingConfig(Section):
     """How the model is trained."""
 
-    seed: int = Field(1, ge=0, description="seed of initialisation, dropout and the order of batches")
+    seed: int = Field(1, ge=0, lt=2**63, description="seed of initialisation, dropout and the order of batches")
     max_epochs: int | None = Field(100, ge=1, description="stop after this many passes over the data")
     max_updates: int | None = Field(None, ge=1, description="stop after this many updates")
     max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes, earlier sessions included")

@@ -39,7 +39,7 @@ from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 
 Method = Literal["viterbi", "posterior"]
 DEFAULT_LENGTH_RATIO = 3.0  # of models whose training text is not known
-SENTENCE_END = re.compile(r"(?<=[.!?…。！？।؟])\s+")
+SENTENCE_END = re.compile(r"((?<=[.!?…।؟])\s+|(?<=[。！？])\s*)")
 
 
 @dataclass(frozen=True)
@@ -119,8 +119,8 @@ class Translator:
         """The n best translations of each source, best first; an empty source has one, which is empty.
 
         A source longer than the model's limit is translated in parts that end where its sentences end; it has one
-        translation. `search` is one of the model's own. `normalise`, `stop`, `final_normalise` and `average_next` are
-        for dynamic decoding, `temperature` and `seed` for sampling.
+        translation, and lengths are limited part by part. `search` is one of the model's own. `normalise`, `stop`,
+        `final_normalise` and `average_next` are for dynamic decoding, `temperature` and `seed` for sampling.
         """
         search = self.kind.search(search)
         texts = [normalise_text(source) for source in sources]
@@ -222,11 +222,11 @@ class Translator:
         longest = self.config.text.longest_source
         if len(source) <= longest:
             return [source]
-        parts = [""]
-        for sentence in SENTENCE_END.split(source):
-            joined = f"{parts[-1]} {sentence}" if parts[-1] else sentence
-            if len(joined) <= longest:
-                parts[-1] = joined
+        first, *others = SENTENCE_END.split(source.strip())
+        parts = [first]
+        for gap, sentence in zip(others[::2], others[1::2], strict=True):
+            if len(parts[-1]) + len(gap) + len(sentence) <= longest:
+                parts[-1] += gap + sentence
             else:
                 parts.append(sentence)
         too_long = max(map(len, parts))

@@ -173,6 +173,9 @@ def test_train_refuses_bad_text_and_writes_nothing(ssmt: Ssmt, inputs: Inputs, o
         (["--max-minutes", "0"], [r"training\.max_minutes"]),
         (["--threads", "0"], ["--threads"]),
         (["--device", "abacus"], ["--device abacus", "cpu"]),
+        (["--device", "cpu:"], ["--device cpu:"]),
+        (["--set", "network.character_width=-1"], [r"network\.character_width: .*greater than or equal to 1"]),
+        (["--seed", str(2**64)], [r"training\.seed: .*less than"]),
         (["--unknown-option"], ["--unknown-option"]),
     ],
 )
@@ -448,6 +451,7 @@ def test_options_that_exclude_each_other(ssmt: Ssmt, texts: tuple[Path, Path], m
     arguments = ["segment", model_directory, *pair_arguments(texts)]
     refused(ssmt(*arguments, "--method", "posterior", "--n-best", 2), "--n-best goes with --method viterbi")
     refused(ssmt(*arguments, "--threshold", 2), "--threshold")
+    refused(ssmt(*arguments, "--threshold", 0.5), "--threshold goes with --method posterior")
     refused(ssmt(*arguments, "--method", "guess"), "--method", "viterbi.*posterior")
 
 

@@ -98,3 +98,11 @@ def test_bad_calls_of_report(ssmt: Ssmt, run: Path, toy_files: TrainingFiles, tm
     refused(ssmt("report", run, *test, "--compositional", tmp_path), "divergence-0.2.json: is not a subset written by")
     bad = write(tmp_path / "gold.tsv", ["a\tb\tc\td"])
     refused(ssmt("report", run, "--gold", bad), "gold.tsv, line 1: 4 columns")
+
+
+def test_an_example_that_is_too_long_is_named_by_its_line(ssmt: Ssmt, run: Path, tmp_path: Path) -> None:
+    sources = write(tmp_path / "sources", ["I see a bird."] * 4)
+    references = write(tmp_path / "references", ["nibona inyoni."] * 3 + ["nibona inyoni. " * 300])
+    texts = ["--source", sources, "--reference", references, "--samples", 0, "--beam", 1, "--examples", 4]
+    outcome = ssmt("report", run, "-o", tmp_path / "report.html", *texts)
+    refused(outcome, r"sources, line 4: has 4,500 characters")

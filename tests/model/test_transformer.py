@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from ssmt.config import NetworkConfig
-from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.transformer import Decoder, Encoder, Memory
 from ssmt.model.words import WordDecoder
 from ssmt.text.alphabet import Alphabet
 from tests.models import SMALL
@@ -16,6 +16,10 @@ PAD, EOS = ALPHABET.pad, ALPHABET.eos
 PLAIN: dict[str, object] = {}
 WORDS: dict[str, object] = {"decoder_layers": 4, "character_layers": 2}
 bodies = pytest.mark.parametrize("body", [PLAIN, WORDS], ids=["characters", "words"])
+
+
+def of_sentences(memory: Memory, sentences: torch.Tensor) -> Memory:
+    return Memory(memory.states[sentences], memory.mask[sentences])
 
 
 def networks(**changes: object) -> tuple[Encoder, Decoder]:
@@ -53,14 +57,14 @@ def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
     cache.reorder(torch.tensor([1, 1, 3, 2]))
     state = decoder.step(torch.tensor([6, 7, 8, 2]), cache)
     targets = torch.tensor([[3, 6, 0], [3, 7, 0], [5, 8, 0], [4, 2, 0]])
-    expected = decoder.states(targets, memory.select(torch.tensor([0, 0, 1, 1])))[:, 2]
+    expected = decoder.states(targets, of_sentences(memory, torch.tensor([0, 0, 1, 1])))[:, 2]
     torch.testing.assert_close(state, expected, atol=1e-5, rtol=1e-4)
 
     cache.select_sentences(torch.tensor([1]))
     cache.reorder(torch.tensor([3, 2]))
     state = decoder.step(torch.tensor([4, 5]), cache)
     targets = torch.tensor([[4, 2, 4, 0], [5, 8, 5, 0]])
-    expected = decoder.states(targets, memory.select(torch.tensor([1, 1])))[:, 3]
+    expected = decoder.states(targets, of_sentences(memory, torch.tensor([1, 1])))[:, 3]
     torch.testing.assert_close(state, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -76,7 +80,7 @@ def test_rows_of_different_lengths(body: dict[str, object]) -> None:
     blank = ALPHABET.symbols.index(" ")
     decoder.step(torch.tensor([2, blank]), cache, torch.tensor([True, False]))  # only the first row reads
     state = decoder.step(torch.tensor([4, 5]), cache, both)
-    expected = decoder.states(torch.tensor([[2, 4, 0], [5, 0, 0]]), memory.select(torch.tensor([0, 0])))
+    expected = decoder.states(torch.tensor([[2, 4, 0], [5, 0, 0]]), of_sentences(memory, torch.tensor([0, 0])))
     torch.testing.assert_close(state[0], expected[0, 2], atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(state[1], expected[1, 1], atol=1e-5, rtol=1e-4)
 

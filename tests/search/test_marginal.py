@@ -13,7 +13,7 @@ from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import Limits
 from ssmt.search.marginal import MarginalScorer
 from tests.literal import LiteralModel
-from tests.models import SOURCES, random_model, translator
+from tests.models import SOURCES, batch_of, random_model, translator
 
 VARIANTS = [
     pytest.param({}, id="default"),
@@ -79,6 +79,20 @@ def test_n_best_are_distinct_and_sorted() -> None:
     for few in found:
         assert len({one.text for one in few}) == len(few) == 4
         assert [one.score for one in few] == sorted((one.score for one in few), reverse=True)
+
+
+def test_the_score_of_a_long_path_is_the_sum_of_its_segments_to_the_last_digit() -> None:
+    network = random_model(seed=5)
+    text = "ab ba aab " * 60
+    (found,) = translator(network).n_best_segmentations(["a dog"], [text], 1)[0]
+    batch = batch_of(network, [("a dog", text)])
+    with torch.no_grad():
+        scores = network.lattice(batch)[0]
+    position, total = 0, 0.0
+    for segment in [*found.segments, "."]:  # `</s>` last
+        total += float(scores[position, len(segment) - 1])
+        position += len(segment)
+    assert found.score == pytest.approx(total, abs=1e-9)
 
 
 def test_segments_are_the_best_path_of_the_string() -> None:

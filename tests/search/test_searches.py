@@ -6,9 +6,10 @@ import random
 from typing import Any
 
 import pytest
+import torch
 
 from ssmt.errors import UserError
-from ssmt.search.decode import Search
+from ssmt.search.decode import Search, decode
 from ssmt.translator import Translator
 from tests.models import SOURCES, random_model, translator
 
@@ -114,3 +115,48 @@ def test_an_option_that_the_search_does_not_have_is_refused(
         model.translate(["a"], search=search, **{option: value})  # type: ignore[arg-type]
     with pytest.raises(UserError, match="stop: paper"):
         model.translate(["a"], search="dynamic", final_normalise="none")
+
+
+def test_long_sources_are_cut_where_sentences_end_and_nowhere_else() -> None:
+    model = translator(random_model(seed=5), longest_source=12)
+    assert model._parts("a dog ran a. the cat sat. ", 1) == ["a dog ran a.", "the cat sat."]  # nothing after the last
+    assert model._parts("a. b.  c. the cat sat.", 1) == ["a. b.  c.", "the cat sat."]  # gaps stay as they are
+    assert model._parts("你好。再见！你好。再见！你好。", 1) == ["你好。再见！你好。再见！", "你好。"]
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_what_the_lexicon_hardly_holds_possible_can_still_be_begun_with(search: Any) -> None:
+    """Prefix sums of probabilities cannot tell these entries from impossible ones, and no character model helps."""
+    network = random_model(letters="abz ", entries=("ab", "za", "zb"), seed=5, characters=False)
+    entries, lexicon = network.segments.entries, network.segments.lexicon
+    assert entries is not None
+    letter = network.vocabulary.alphabet.encode("z")[0]
+    with torch.no_grad():
+        entries.bias[[row for row, entry in enumerate(lexicon.entries) if entry[0] == letter]] -= 60
+    model = translator(network)
+    (text,) = model.translate(["a dog"], search=search, prefixes=["z"], max_length=6).texts
+    assert text.startswith("z")
+
+
+def test_many_hypotheses_make_smaller_batches(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes: list[int] = []
+
+    def recording(network: Any, source: torch.Tensor, *rest: Any) -> Any:
+        sizes.append(len(source))
+        return decode(network, source, *rest)
+
+    monkeypatch.setattr("ssmt.search.decode.decode", recording)
+    texts = ["a dog"] * 24
+    for options, expected in (
+        ({"beam": 2}, [12, 12]),  # a short source counts as 20 characters and `</s>`
+        ({"beam": 10}, [6, 6, 6, 6]),
+        ({"search": "sample", "n_best": 20}, [3] * 8),
+    ):
+        sizes.clear()
+        model.translate(texts, batch_characters=12 * 21, max_length=3, **options)  # type: ignore[arg-type]
+        assert sizes == expected
+
+
+def test_any_seed_can_be_sampled_with(model: Translator) -> None:
+    (text,) = model.translate(["a dog"], search="sample", seed=2**70, max_length=5).texts
+    assert len(text) <= 5

@@ -143,3 +143,13 @@ def test_a_file_with_an_impossible_segment_is_refused(tmp_path: Path, toy_files:
     config = CONFIG.model_copy(update={"lexicon": "file", "lexicon_file": str(path)})
     with pytest.raises(UserError, match=r"entries, line 2: .* cannot be a segment"):
         prepare(toy_files, config, tmp_path / "data", Listener())
+
+
+def test_targets_much_shorter_than_their_sources_have_a_ratio(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    files = {"source": "a long word " * 50 + "\n", "target": "b\n"}
+    paths = {name: tmp_path / name for name in files}
+    for name, line in files.items():
+        paths[name].write_text(5 * line, encoding="utf-8")
+    short = TrainingFiles(paths["source"], paths["target"], paths["source"], paths["target"])
+    _, ratio = prepare(short, CONFIG, tmp_path / "data", Reporter())
+    assert ratio == 0.01

@@ -12,6 +12,7 @@ import pytest
 
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Algorithm, TargetSubwords
+from ssmt.text.vocabulary import SubwordVocabulary
 
 TEXTS = ["the bird sees the birds", "the cow  called the cows", "a bird was seen ", "cows were called once"]
 
@@ -31,7 +32,8 @@ def test_samples_are_other_ids_of_the_same_text(algorithm: Algorithm) -> None:
     assert drawing.resample(encoded, seed=7) == first
     assert drawing.resample(encoded, seed=8) != first
     assert first != encoded
-    assert [subwords.decode(line) for line in first] == [subwords.decode(line) for line in encoded]
+    vocabulary = SubwordVocabulary(subwords, subwords)
+    assert list(map(vocabulary.decode, first)) == list(map(vocabulary.decode, encoded))
     assert [line.count(subwords.unk) for line in first] == [line.count(subwords.unk) for line in encoded]
     assert all(line[-1] == subwords.eos for line in first)
 

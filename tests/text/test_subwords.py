@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ssmt.errors import UserError
 from ssmt.text.subwords import Algorithm, Subwords, TargetSubwords
+from ssmt.text.vocabulary import SubwordVocabulary
 
 TEXTS = ["the bird sees the birds", "the cow called the cows", "a bird was seen", "cows were called once"] * 3
 
@@ -52,11 +53,8 @@ def test_any_text_and_size_give_subwords_for_all_its_characters(texts: list[str]
 
 def test_ids_of_specials_and_of_nothing() -> None:
     subwords, _ = train(TEXTS, 30)
-    assert [subwords.processor.id_to_piece(id) for id in (subwords.unk, subwords.eos, subwords.pad)] == [
-        "<unk>",
-        "</s>",
-        "<pad>",
-    ]
+    specials = [subwords.processor.unk_id(), subwords.processor.eos_id(), subwords.processor.pad_id()]
+    assert specials == [subwords.unk, subwords.eos, subwords.pad]
     assert subwords.encode(["", "☃"]) == [[subwords.eos], subwords.encode(["☃"])[0]]
     assert subwords.unk in subwords.encode(["☃"])[0]
     assert subwords.encode([]) == []
@@ -95,17 +93,18 @@ def test_no_text_at_all_is_a_users_error() -> None:
 # Target subwords
 
 ODD = " ab é日1.▁▅\t\0\u00a0\u2028"
+NAMES = "a <unk> in </s> a <pad> text <s>"
 
 
 @pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
 @given(st.lists(st.text(ODD, max_size=12), min_size=1, max_size=4), st.text(ODD, max_size=12))
 @settings(max_examples=15, deadline=None)
 def test_any_target_comes_back_exactly(algorithm: Algorithm, texts: list[str], new: str) -> None:
-    texts = [*texts, ODD]
-    subwords = TargetSubwords.train(texts, 40, algorithm, warn=lambda message: None)
+    texts = [*texts, ODD, NAMES]
+    subwords = TargetSubwords.train(texts, 60, algorithm, warn=lambda message: None)
     for text in [*texts, new]:
         (ids,) = subwords.encode([text])
         assert subwords.unk not in ids
-        assert subwords.decode(ids) == text
+        assert SubwordVocabulary(subwords, subwords).decode(ids) == text
         assert "".join(subwords.cut(text)) == text
         assert all(len(segment) == 1 for segment in subwords.cut(text) if " " in segment)

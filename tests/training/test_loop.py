@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from safetensors.torch import load_file
 
 from ssmt.config import Config, changed
 from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
+from ssmt.model.translation import Loss
 from ssmt.progress import Reporter
 from ssmt.text.corpus import Batch
 from ssmt.text.preparation import TrainingFiles
@@ -66,8 +67,6 @@ def test_early_stopping_keeps_the_best_model(
     messages, log = train(tmp_path / "run", toy_files, toy_config, validate_every=2, patience=2, max_updates=50)
     assert any("no improvement in 2 validations" in said for said in messages.said)
     assert [line["update"] for line in log if "improved" in line] == [2, 4, 6, 8]
-    from safetensors.torch import load_file
-
     kept = load_file(tmp_path / "run" / "model.safetensors")
     assert all(torch.equal(kept[name], best[name]) for name in best)
 
@@ -85,14 +84,14 @@ def test_early_stopping_on_chrf(
 def test_a_loss_that_is_not_finite_stops_with_the_batch_named(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = SSMT.training_loss
+    plain = SSMT.losses
     seen: list[Batch] = []
 
-    def broken(self: SSMT, batch: Batch) -> Tensor:
+    def broken(self: SSMT, batch: Batch) -> Loss:
         seen.append(batch)
-        return plain(self, batch) * (math.nan if len(seen) == 8 else 1.0)
+        return Loss(*(nats * (math.nan if len(seen) == 8 else 1.0) for nats in plain(self, batch)))
 
-    monkeypatch.setattr(SSMT, "training_loss", broken)
+    monkeypatch.setattr(SSMT, "losses", broken)
     with pytest.raises(UserError, match="update 8 is not finite") as caught:
         train(tmp_path / "run", toy_files, toy_config, checkpoint_every=5, max_updates=20)
     assert ", ".join(map(str, sorted(seen[-1].lines)[:3])) in str(caught.value)
@@ -156,3 +155,89 @@ def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
     assert (tmp_path / "run" / "model.safetensors").exists()
     run.train(tmp_path / "run", torch.device("cpu"), messages)
     assert any(said.startswith("Nothing to do") for said in messages.said)
+
+
+def go_on(directory: Path, **training: Any) -> Messages:
+    messages = Messages()
+    run.adopt(directory, lambda config: changed(config, {"training": training}, "test"))
+    run.train(directory, torch.device("cpu"), messages)
+    return messages
+
+
+def test_a_kept_average_is_the_model_to_beat(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = iter([1.0, 1.1, 0.5, 0.95, 0.97])
+    monkeypatch.setattr(Trainer, "bits_per_character", lambda self: next(measured))
+    directory = tmp_path / "run"
+    messages, _ = train(directory, toy_files, toy_config, max_epochs=2, average_last=2)
+    assert any(said.startswith("Best validation: 0.5000") for said in messages.said)
+    average = load_file(directory / "model.safetensors")
+    assert [said for said in go_on(directory).said if said.startswith("Nothing to do")]
+    go_on(directory, max_epochs=3)
+    assert not list(measured)
+    kept = load_file(directory / "model.safetensors")
+    assert all(torch.equal(kept[name], average[name]) for name in average)
+
+
+def test_a_run_that_died_while_its_average_was_measured_tries_it_again(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def power_cut(self: Trainer, average: dict[str, Any]) -> None:
+        raise KeyboardInterrupt
+
+    directory = tmp_path / "run"
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_try_average", power_cut)
+        with pytest.raises(KeyboardInterrupt):
+            train(directory, toy_files, toy_config, max_epochs=2, average_last=2)
+    assert any(said.startswith("Average of the last models") for said in go_on(directory).said)
+
+
+def test_checkpoints_at_the_end_of_an_epoch(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saved: list[int] = []
+    plain = Trainer._save
+
+    def recording(self: Trainer) -> None:
+        saved.append(self.state.update)
+        plain(self)
+
+    monkeypatch.setattr(Trainer, "_save", recording)
+    settings = {"batch_characters": 9000, "validate_every": 1000, "checkpoint_every": 2, "max_updates": 7}
+    train(tmp_path / "run", toy_files, toy_config, **settings)  # an epoch is one update
+    assert saved[:3] == [2, 4, 6]
+
+
+def test_a_line_of_the_log_is_of_all_updates_since_the_last(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses: list[float] = []
+    plain = SSMT.losses
+
+    def recording(self: SSMT, batch: Batch) -> Loss:
+        found = plain(self, batch)
+        losses.append(found.nats.item())
+        return found
+
+    monkeypatch.setattr(SSMT, "losses", recording)
+    monkeypatch.setattr("ssmt.training.loop.LOG_EVERY", 6)
+    _, log = train(tmp_path / "run", toy_files, toy_config, batch_characters=9000, max_updates=6)
+    (line,) = [line for line in log if "loss" in line]
+    characters = sum(map(len, toy_files.target.read_text(encoding="utf-8").splitlines())) + 60  # with their ends
+    assert line["loss"] == pytest.approx(sum(losses) / characters / 6, abs=1e-5)
+    assert line["largest_gradient_norm"] > 0
+
+
+def test_a_model_without_its_checkpoints_is_not_trained_over(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config
+) -> None:
+    directory = tmp_path / "run"
+    train(directory, toy_files, toy_config, max_epochs=1)
+    before = (directory / "model.safetensors").read_bytes(), (directory / "log.jsonl").read_bytes()
+    for path in (directory / "checkpoints").iterdir():
+        path.write_bytes(path.read_bytes()[:1000])
+    with pytest.raises(UserError, match="no whole checkpoint to go on from"):
+        go_on(directory, max_epochs=2)
+    assert ((directory / "model.safetensors").read_bytes(), (directory / "log.jsonl").read_bytes()) == before

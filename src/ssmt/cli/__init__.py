@@ -3,7 +3,6 @@ become exit status 2. Torch is imported inside the verbs, so that help and bad o
 
 from __future__ import annotations
 
-import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -35,16 +34,12 @@ def top(
 
 
 def main() -> NoReturn:
+    """Ctrl-C and a reader who goes away (`| head`) are typer's business: status 130 and 1, without a traceback."""
     try:
         app(standalone_mode=True)
     except UserError as error:
         reporter.console.print(f"error: {error}", style="red", markup=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nobody reads on: no complaint at exit
-        sys.exit(141)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         reporter.console.print(f"error: {where}{error.strerror}", style="red", markup=False)

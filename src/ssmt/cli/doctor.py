@@ -121,12 +121,12 @@ def _devices() -> dict[str, Any]:
     """The devices that a model can run on, best first, with their memory and whether they have bf16."""
     import torch
 
-    from ssmt.model.directory import choose_device
+    from ssmt.model.directory import choose_device, has_bf16
 
     devices: dict[str, Any] = {}
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):
         about = torch.cuda.get_device_properties(number)
-        bf16 = about.major >= 8  # older ones only emulate it
+        bf16 = has_bf16(torch.device("cuda", number))
         devices[f"cuda:{number}"] = {"name": about.name, "memory": about.total_memory, "bf16": bf16}
     if torch.backends.mps.is_available():
         devices["mps"] = {"name": "Apple GPU", "memory": None, "bf16": torch.backends.mps.is_macos_or_newer(14, 0)}

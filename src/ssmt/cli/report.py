@@ -12,7 +12,7 @@ import typer
 from ssmt.cli.results import BeamOption, SamplesOption, SearchOption, named
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, naming_lines, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, read_lines, read_parallel, require_equal_lengths
+from ssmt.text.lines import name_of, read_lines, read_parallel, require_equal_lengths, require_file
 
 if TYPE_CHECKING:
     from ssmt.evaluation.composition import Subset
@@ -78,6 +78,8 @@ def report(
     if output.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{output}: the page's name ends in .html")
     names = _names(runs)
+    if reference is not None:
+        require_file(reference)
     test = _test_set(runs, source, reference, sentences)
     hypotheses = named(hypothesis, "--hypothesis")
     if (hypotheses or compositional is not None) and reference is None:
@@ -234,7 +236,8 @@ def _show_segmentations(
         shown = Gold(test.title, "sentences", lines)
     else:
         shown = gold
-    with naming_lines({"source": file or "", "target": file or ""}):
+    named = file or (test.source if test is not None else "")
+    with naming_lines({"source": named, "target": named}):
         cuts = {name: gold_cuts(one, shown) for name, one in translators.items()}
         posteriors = {name: gold_posteriors(one, shown) for name, one in translators.items()}
     legend = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
@@ -112,7 +113,7 @@ def translate(
     search = translator.kind.search(search)
     score_type = translator.score_type(search)
     prefixes = None if prefix is None else read_lines(prefix)
-    known_length = None if input == STANDARD_STREAM else sum(1 for _ in stream_lines(input))
+    known_length = sum(1 for _ in stream_lines(input)) if Path(input).is_file() else None  # a pipe can be read once
     if prefixes is not None and known_length is not None:
         require_equal_lengths(input, known_length, prefix or "", len(prefixes))
 
@@ -157,6 +158,8 @@ def translate(
             stream.flush()
             done += len(block)
             bar.advance(done / (known_length or done), f"{done:,} lines")
+        if prefixes is not None:
+            require_equal_lengths(input, done, prefix or "", len(prefixes))
 
 
 @app.command()
@@ -171,7 +174,10 @@ def segment(
     method: Annotated[
         Literal["viterbi", "posterior"], typer.Option(help="Most probable path, or cut by boundary posterior.")
     ] = "viterbi",
-    threshold: Annotated[float, typer.Option(min=0, max=1, help="Posterior above which a boundary is cut.")] = 0.5,
+    threshold: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="With --method posterior: what it must exceed for a cut.", show_default="0.5"),
+    ] = None,
     n_best: Annotated[int, typer.Option(min=1, metavar="N", help="The N best segmentations, tab-separated.")] = 1,
     posteriors: Annotated[
         bool, typer.Option("--posteriors", help="Also the probability of a cut after each character, after a tab.")
@@ -189,16 +195,19 @@ def segment(
     """Cut target sentences into the segments that the model finds most probable given the source."""
     if method == "posterior" and n_best > 1:
         raise UserError("--n-best goes with --method viterbi: the posterior gives one segmentation")
+    if method == "viterbi" and threshold is not None:
+        raise UserError("--threshold goes with --method posterior: the most probable path has none")
     translator = load_translator(model, device, threads, pretokenised)
     score_type = translator.segmenter.score_type
     sources, targets = read_pairs(source, target)
+    above = 0.5 if threshold is None else threshold
 
     def of_block(rows: list[int]) -> list[dict[str, Any]]:
         texts = [targets[row] for row in rows]
         given = None if sources is None else [sources[row] for row in rows]
         options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
         if method == "posterior":
-            found = [[one] for one in translator.posterior_segmentations(given, texts, threshold, **options)]
+            found = [[one] for one in translator.posterior_segmentations(given, texts, above, **options)]
         else:
             found = translator.n_best_segmentations(given, texts, n_best, **options)
         records = []

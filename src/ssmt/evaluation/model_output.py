@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +48,24 @@ def gold_cuts(translator: Translator, gold: Gold, *, conditioned: bool = True) -
     Gold texts may hold characters that the model has never seen; they count as `<unk>`.
     """
     sources, patient = gold.sources if conditioned else None, _patient(translator)
-    return [cuts_of(segments) for segments in patient.segment(sources, gold.texts, allow_unknown=True)]
+    with _numbered_as_in(gold):
+        return [cuts_of(segments) for segments in patient.segment(sources, gold.texts, allow_unknown=True)]
 
 
 def gold_posteriors(translator: Translator, gold: Gold, *, conditioned: bool = True) -> list[Floats]:
     """The probability of a cut at each offset of each gold text, both ends included."""
     sources, patient = gold.sources if conditioned else None, _patient(translator)
-    return [offsets(row) for row in patient.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
+    with _numbered_as_in(gold):
+        return [offsets(row) for row in patient.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
+
+
+@contextmanager
+def _numbered_as_in(gold: Gold) -> Iterator[None]:
+    """Errors about the i-th text become errors about its line in the file."""
+    try:
+        yield
+    except LineError as error:
+        raise LineError(error.kind, gold.lines[error.number - 1].number, error.problem) from None
 
 
 def _patient(translator: Translator) -> Translator:

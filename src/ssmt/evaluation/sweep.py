@@ -29,7 +29,7 @@ from ssmt.evaluation import plots, tables
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.evaluation.translation import evaluate_translations
 from ssmt.progress import Reporter
-from ssmt.text.lines import open_for_reading, open_for_writing
+from ssmt.text.lines import open_for_reading, open_for_writing, require_file
 from ssmt.translator import LineError
 
 if TYPE_CHECKING:
@@ -138,6 +138,7 @@ def scores(translations: Sequence[str], references: Sequence[Sequence[str]]) -> 
 
 def digest(path: str | Path) -> str:
     """Of a file's content: a sweep knows its files by what is in them, wherever they lie."""
+    require_file(path)
     with open_for_reading(path) as stream:
         content = hashlib.sha256()
         while piece := stream.read(1 << 20):

@@ -50,11 +50,10 @@ class SSMT(TranslationModel):
         scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
             batch.target, batch.target_lengths, previous, states, self.character_embedding
         )
-        return scores
+        if self.training or scores.device.type == "mps":
+            return scores
+        return scores.double()  # a reported score sums hundreds of numbers; training needs no such care
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
-        scores = self.lattice(batch)
-        if not self.training and scores.device.type != "mps":
-            scores = scores.double()  # a reported score sums hundreds of numbers; training needs no such care
-        return lattice.marginal(scores, batch.target_lengths)
+        return lattice.marginal(self.lattice(batch), batch.target_lengths)

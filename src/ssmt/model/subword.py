@@ -42,9 +42,6 @@ class SubwordTransformer(TranslationModel):
         """log p of each target in its one segmentation. (B,)"""
         return -self._losses(batch).nats
 
-    def training_loss(self, batch: Batch) -> Tensor:
-        return self.losses(batch).minimised
-
     def losses(self, batch: Batch) -> Loss:
         of_targets = self._losses(batch)
         return Loss(of_targets.minimised.sum(), of_targets.nats.sum())

@@ -24,9 +24,6 @@ class Memory(NamedTuple):
     states: Tensor  # (B, S, D)
     mask: Tensor  # (B, S) True at real tokens
 
-    def select(self, sentences: Tensor) -> Memory:
-        return Memory(self.states[sentences], self.mask[sentences])
-
 
 class Embedding(nn.Module):
     """Token embedding times sqrt(D), plus sinusoidal positions.

@@ -49,9 +49,5 @@ class TranslationModel(nn.Module):
 
     def losses(self, batch: Batch) -> Loss:
         """Summed over the batch."""
-        nats = self.training_loss(batch)
+        nats = -self.log_probability(batch).sum()
         return Loss(nats, nats)
-
-    def training_loss(self, batch: Batch) -> Tensor:
-        """What training minimises, summed over the batch."""
-        return -self.log_probability(batch).sum()

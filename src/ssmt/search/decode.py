@@ -22,6 +22,8 @@ from ssmt.search.mixture import MixtureScorer
 from ssmt.text.corpus import batches_by_length, padded
 
 LENGTH_ALLOWANCE = 20  # characters that any output may have beyond its source's share
+USUAL_BEAM = 5  # more hypotheses than these make a batch smaller: each has its own memory
+SHORT_SOURCE = 20  # characters; shorter ones count as so many, because a hypothesis of a word takes as much memory
 
 # By search: of the string, the sum over its segmentations; of the string with its segmentation; or of the derivation,
 # symbol by symbol.
@@ -76,7 +78,9 @@ def translate_texts(
     begun = [vocabulary.encode_prefix(prefix) for prefix in prefixes or [""] * len(sources)]
     most = [max_length or math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources]
     results: list[list[Hypothesis]] = [[] for _ in sources]
-    for rows in batches_by_length([len(source) + 1 for source in sources], batch_characters):
+    rows_of_one = options.n_best if search == "sample" else options.beam
+    budget = batch_characters * USUAL_BEAM // max(rows_of_one, USUAL_BEAM)
+    for rows in batches_by_length([max(len(source), SHORT_SOURCE) + 1 for source in sources], budget):
         limits = Limits(
             max_length=torch.tensor([most[row] for row in rows], device=model.device),
             min_length=options.min_length,
@@ -122,4 +126,4 @@ def decode(
 
 def seed_of(text: str, seed: int) -> int:
     """A sentence's own seed: its samples do not depend on what else is translated."""
-    return (seed << 32) + zlib.crc32(text.encode())
+    return ((seed << 32) + zlib.crc32(text.encode())) % 2**63

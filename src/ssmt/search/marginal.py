@@ -24,7 +24,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Memory
-from ssmt.search.beam import Hypothesis, Limits, Scorer
+from ssmt.search.beam import IMPOSSIBLE, Hypothesis, Limits, Scorer
 from ssmt.search.open_segments import SegmentSearch, generable, sum_precision
 
 
@@ -111,6 +111,7 @@ def sample_strings(
         uniform = torch.cat([torch.rand(n, mass.shape[1], generator=generators[sentence]) for sentence in active])
         gumbel = -torch.log(-torch.log(uniform.double().clamp(1e-12, 1 - 1e-12))).to(mass)
         symbols = (mass / temperature + gumbel).argmax(dim=1)  # a draw from softmax(mass / temperature)
+        symbols[mass.amax(dim=1) < IMPOSSIBLE] = eos  # where nothing can follow
         scores = mass.gather(1, symbols.unsqueeze(1)).view(-1, n).tolist()
         drawn = symbols.view(-1, n).tolist()
         staying = []

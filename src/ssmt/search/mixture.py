@@ -71,7 +71,7 @@ class MixtureScorer:
         scores = self.total.new_full((N, self.C + len(self.segments.lexicon)), NEG_INF)
         ends = torch.full_like(log_gate, NEG_INF)
         if self.characters is not None:
-            following = self.next.double()
+            following = self.next.to(self.total.dtype)
             start = (log_gate.unsqueeze(1) + following).masked_fill(~self.possible, NEG_INF)
             inside = following.masked_fill(~self.is_word, NEG_INF)
             must_end = (self.spelt == self.L) | ((self.spelt > 0) & ~self.is_word[self.last])

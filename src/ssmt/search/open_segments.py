@@ -46,8 +46,11 @@ class LexiconRows:
     """The lexicon's distributions at the last L steps, as prefix sums. Written once; hypotheses carry a pointer, so
     that a beam can be reordered without moving them."""
 
-    def __init__(self, steps: int, rows: int, entries: int, device: torch.device) -> None:
+    def __init__(self, steps: int, rows: int, entries: int, device: torch.device, only_source: bool) -> None:
+        """`only_source`: nothing but the lexicon generates segments."""
         self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
+        # What they do not resolve must stay possible where nothing else could write it.
+        self.least = torch.finfo(self.dtype).eps / 4 if only_source else 0.0
         self.rows = rows
         self.sums = torch.empty(steps * rows, entries, dtype=self.dtype, device=device)
         self.step = 0
@@ -65,7 +68,8 @@ class LexiconRows:
         flat = self.sums.view(-1)
         before = (slot * self.sums.shape[1] - 1).view(-1, *([1] * (start.dim() - 1)))
         below_start = flat[(before + start).clamp_(min=0)].masked_fill_(start == 0, 0.0)
-        return (flat[(before + end).clamp_(min=0)] - below_start).masked_fill_(end == start, 0.0)
+        difference = flat[(before + end).clamp_(min=0)] - below_start
+        return difference.clamp_(min=self.least).masked_fill_(end == start, 0.0)
 
 
 class SegmentSearch:
@@ -81,7 +85,9 @@ class SegmentSearch:
         self.proper = self.characters is None or self.characters.proper
         device = model.device
         self.lexicon = (
-            LexiconRows(self.longest + 1, rows, len(model.segments.lexicon), device) if model.segments.entries else None
+            LexiconRows(self.longest + 1, rows, len(model.segments.lexicon), device, self.characters is None)
+            if model.segments.entries
+            else None
         )
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
 

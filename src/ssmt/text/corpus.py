@@ -21,11 +21,11 @@ from torch import Tensor
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.text.lines import (
-    STANDARD_STREAM,
     name_of,
     read_lines,
     reason,
     require_equal_lengths,
+    require_file,
     stream_lines,
     with_single_blanks,
 )
@@ -218,9 +218,7 @@ class PairReader:
     def __init__(self, source: str | Path, target: str | Path, limits: TextConfig) -> None:
         self.source, self.target, self.limits = source, target, limits
         for path in (source, target):
-            is_stream = Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
-            if str(path) == STANDARD_STREAM or is_stream:
-                raise UserError(f"{name_of(path)}: is read several times, so it must be a file. Save it to one first")
+            require_file(path)
         self.skipped = 0  # bad lines left out in the last reading
 
     def __iter__(self) -> Iterator[tuple[int, str, str]]:

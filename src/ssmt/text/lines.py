@@ -60,18 +60,27 @@ def decode_lines(stream: Iterable[bytes], name: str, normalised: bool = True) ->
 def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
     """A binary stream of a file or, for `-`, of standard input; what cannot be opened is a user's error."""
     if str(path) == STANDARD_STREAM:
-        yield sys.stdin.buffer
+        # A stream of its own: a thread that waits in sys.stdin would keep its lock, and the interpreter could not end.
+        with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+            yield stream
         return
     try:
-        stream = open(path, "rb")  # noqa: SIM115
+        file = open(path, "rb")  # noqa: SIM115
     except FileNotFoundError:
         raise UserError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a directory, a text file is needed") from None
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror})") from None
-    with stream:
-        yield stream
+    with file:
+        yield file
+
+
+def require_file(path: str | Path) -> None:
+    """Refuse a stream for what is read more than once."""
+    is_stream = Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
+    if str(path) == STANDARD_STREAM or is_stream:
+        raise UserError(f"{name_of(path)}: is read several times, so it must be a file. Save it to one first")
 
 
 def stream_lines(path: str | Path, normalised: bool = True) -> Iterator[str]:

@@ -130,7 +130,7 @@ def prepare(
 
     vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
-    return Prepared(vocabulary, ratio)
+    return Prepared(vocabulary, max(ratio, 0.01))  # 0 would be no ratio
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:

@@ -24,6 +24,7 @@ MARK = "▁"  # sentencepiece writes it for a blank, and once more in front of e
 _STAND_INS = {character: chr(0xF5A0 + place) for place, character in enumerate((MARK, "▅", "\t", "\0"))}
 _HIDE = str.maketrans({**_STAND_INS, " ": MARK})
 _SHOW = str.maketrans({stand_in: character for character, stand_in in _STAND_INS.items()} | {MARK: " "})
+_NAMES = [2 * chr(0xF5B0 + id) for id in range(3)]  # of the special subwords: nobody writes these either
 MOST_TRAINING_LINES = 2_000_000  # sentencepiece samples from more; keeps its memory bounded
 
 
@@ -101,10 +102,6 @@ class TargetSubwords(Subwords):
         super().__init__(serialised)
         self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
 
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of a line's ids."""
-        return unmarked("".join(self.pieces[id] for id in ids if id not in (self.unk, self.eos, self.pad)))
-
     def cut(self, text: str) -> list[str]:
         """The segments of a text; unknown characters keep theirs."""
         return segments_of_pieces(self.processor.encode(marked(text), out_type=str))
@@ -140,6 +137,10 @@ def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm, 
         eos_id=Subwords.eos,
         pad_id=Subwords.pad,
         bos_id=-1,
+        # Under its own names sentencepiece would cut "<unk>" out of a text that speaks of it; only ids are used.
+        unk_piece=_NAMES[Subwords.unk],
+        eos_piece=_NAMES[Subwords.eos],
+        pad_piece=_NAMES[Subwords.pad],
         input_sentence_size=MOST_TRAINING_LINES,
         max_sentence_length=1 << 16,
         add_dummy_prefix=not exact,  # `marked` has put it there

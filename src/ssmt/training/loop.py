@@ -22,7 +22,7 @@ from torch import Tensor
 
 from ssmt.config import Config
 from ssmt.errors import UserError
-from ssmt.model.directory import save_weights
+from ssmt.model.directory import WEIGHTS, has_bf16, save_weights
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Bar, Reporter, duration
 from ssmt.registry import kind_of
@@ -47,6 +47,7 @@ class State:
     best: float = math.inf  # of all validations, by `stop_on`: bits per character, or minus chrF
     validations_since_best: int = 0
     validated_at: int = 0  # the update of the last validation
+    finished_at: int = 0  # the update at which the run ended: at a limit, with everything after the last update done
 
 
 class Trainer:
@@ -78,24 +79,25 @@ class Trainer:
 
     def run(self) -> str | None:
         """Train until a limit is reached. Returns the name of the signal that ended it before, if one did."""
-        if self.resume() and self.reached_limit() and self.state.validated_at == self.state.update:
+        if self.resume() and self.reached_limit() and self.state.finished_at == self.state.update:
             self.reporter.say(f"Nothing to do: {self.reached_limit()}")
             return None
         self.log = RunLog(self.directory, self.state.update)
         self.begun = time.monotonic() - self.state.seconds
         try:
-            with self._signals(), self.reporter.bar("training", 1.0) as bar:
-                self._train(bar)
-            if self.stop_signal is None:
-                self._finish()
+            with self._signals():
+                with self.reporter.bar("training", 1.0) as bar:
+                    self._train(bar)
+                if self.stop_signal is None:
+                    self._finish()
         finally:
             self.log.close()
         return self.stop_signal
 
     def _train(self, bar: Bar) -> None:
+        meter = self.meter = _Meter()
         while not self.reached_limit():
             batches = self.train_corpus.batches(self.settings.batch_characters, self.settings.seed, self.state.epoch)
-            meter = _Meter()
             for group in _groups(batches, self.state.batch, self.settings.accumulate):
                 self._update([self.train_corpus.batch(indices, self.state.epoch) for indices in group], meter)
                 self.state.batch += len(group)
@@ -116,6 +118,8 @@ class Trainer:
                 self.state.epoch, self.state.batch = self.state.epoch + 1, 0
                 if not self.settings.validate_every or self.state.update % self.settings.validate_every == 0:
                     self._validate()
+                elif self.state.update % self.settings.checkpoint_every == 0:
+                    self._save()
             if self.stop_signal is not None:
                 self._save()
                 return
@@ -153,10 +157,12 @@ class Trainer:
 
     def _finish(self) -> None:
         if self.state.validated_at != self.state.update:
+            self._save()  # whatever happens meanwhile
             self._validate()
-        average = self.checkpoints.average(self.settings.average_last) if self.settings.average_last > 1 else None
-        if average is not None:
+        if self.settings.average_last > 1 and (average := self.checkpoints.average(self.settings.average_last)):
             self._try_average(average)
+        self.state.finished_at = self.state.update
+        self._save()
         minutes = duration(self.state.seconds)
         self.reporter.say(f"Done: {self.reached_limit()}. {self.state.update:,} updates in {minutes}")
         best: dict[str, float] = {self.settings.stop_on: abs(self.state.best)}
@@ -178,7 +184,8 @@ class Trainer:
     # Validation
 
     def _validate(self) -> None:
-        measured = self.measure()
+        with self.meter.paused():
+            measured = self.measure()
         self.state.validated_at = self.state.update
         cost = self._cost(measured)
         improved = cost < self.state.best
@@ -221,7 +228,7 @@ class Trainer:
         for indices in self.valid_corpus.batches(self.settings.batch_characters):
             batch = self.valid_corpus.batch(indices)
             with self._precision():
-                nats -= self.model.log_probability(batch.to(self.model.device)).double().sum().item()
+                nats -= self.model.log_probability(batch.to(self.model.device)).cpu().double().sum().item()
             characters += batch.characters
         return nats / characters / math.log(2)
 
@@ -240,14 +247,17 @@ class Trainer:
 
     def _try_average(self, average: dict[str, Tensor]) -> None:
         """Validate the average of the last models and keep it where it is better."""
+        trained = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         self.model.load_state_dict(average)
         measured = self.measure()
+        self.model.load_state_dict(trained)  # a run that goes on goes on from these
         numbers = {f"average_{name}": value for name, value in measured.items()}
         minutes = round(self.state.seconds / 60, 3)
         self.log.write(self.state.update, **numbers, averaged=self.settings.average_last, minutes=minutes)
         better = self._cost(measured) < self.state.best
         self.reporter.say(f"Average of the last models: {_in_words(measured)}{' (kept)' if better else ''}")
         if better:
+            self.state.best = self._cost(measured)
             save_weights(self.directory, average)
 
     # Progress
@@ -280,15 +290,22 @@ class Trainer:
             tensors |= {f"optimiser.{index}.{name}": tensor for name, tensor in values.items()}
         tensors["random.cpu"] = torch.get_rng_state()
         if self.model.device.type == "cuda":
-            tensors["random.cuda"] = torch.cuda.get_rng_state()
+            tensors["random.cuda"] = torch.cuda.get_rng_state(self.model.device)
+        if self.model.device.type == "mps":
+            tensors["random.mps"] = torch.mps.get_rng_state()
         self.checkpoints.save(state.update, tensors, asdict(state))
 
     def resume(self) -> bool:
         """Go on from the newest whole checkpoint, if there is one."""
         checkpoint, problems = self.checkpoints.latest()
         for problem in problems:
-            self.reporter.warn(f"damaged checkpoint, the one before it is used: {problem}")
+            self.reporter.warn(f"damaged checkpoint: {problem}")
         if checkpoint is None:
+            if (self.directory / WEIGHTS).exists():
+                raise UserError(
+                    f"{self.directory}: has a model, but no whole checkpoint to go on from. Training would begin anew "
+                    f"and replace it; choose another --output, or move {WEIGHTS} away first"
+                )
             return False
         parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
         for name, tensor in checkpoint.tensors.items():
@@ -302,7 +319,9 @@ class Trainer:
         self.optimiser.load_state_dict(self.optimiser.state_dict() | {"state": moments})
         torch.set_rng_state(parts["random"]["cpu"])
         if "cuda" in parts["random"] and self.model.device.type == "cuda":
-            torch.cuda.set_rng_state(parts["random"]["cuda"])
+            torch.cuda.set_rng_state(parts["random"]["cuda"], self.model.device)
+        if "mps" in parts["random"] and self.model.device.type == "mps":
+            torch.mps.set_rng_state(parts["random"]["mps"])
         self.state = State(**checkpoint.state)
         self.reporter.say(f"Going on from update {self.state.update:,}")
         return True
@@ -336,6 +355,13 @@ class _Meter:
 
     def __init__(self) -> None:
         self.reset()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """What happens meanwhile does not count as training time."""
+        began = time.monotonic()
+        yield
+        self.begun += time.monotonic() - began
 
     def reset(self) -> None:
         self.nats, self.characters, self.rate, self.begun = 0.0, 0, 0.0, time.monotonic()
@@ -371,4 +397,4 @@ def _autocast_dtype(precision: str, device: torch.device) -> torch.dtype | None:
         return None
     if precision == "bf16":
         return torch.bfloat16
-    return torch.bfloat16 if device.type == "cuda" and torch.cuda.is_bf16_supported() else None
+    return torch.bfloat16 if device.type == "cuda" and has_bf16(device) else None
