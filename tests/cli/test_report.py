@@ -101,8 +101,8 @@ def test_bad_calls_of_report(ssmt: Ssmt, run: Path, toy_files: TrainingFiles, tm
 
 
 def test_an_example_that_is_too_long_is_named_by_its_line(ssmt: Ssmt, run: Path, tmp_path: Path) -> None:
-    sources = write(tmp_path / "sources", ["I see a bird."] * 4)
-    references = write(tmp_path / "references", ["nibona inyoni."] * 3 + ["nibona inyoni. " * 300])
+    sources = write(tmp_path / "sources", ["I see a bird."] * 3 + ["I see a bird. " * 300])
+    references = write(tmp_path / "references", ["nibona inyoni."] * 4)
     texts = ["--source", sources, "--reference", references, "--samples", 0, "--beam", 1, "--examples", 4]
     outcome = ssmt("report", run, "-o", tmp_path / "report.html", *texts)
-    refused(outcome, r"sources, line 4: has 4,500 characters")
+    refused(outcome, r"sources, line 4: has 4,200 characters")
