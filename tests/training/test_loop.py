@@ -241,3 +241,13 @@ def test_a_model_without_its_checkpoints_is_not_trained_over(
     with pytest.raises(UserError, match="no whole checkpoint to go on from"):
         go_on(directory, max_epochs=2)
     assert ((directory / "model.safetensors").read_bytes(), (directory / "log.jsonl").read_bytes()) == before
+
+
+def test_two_processes_do_not_train_in_one_directory(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config
+) -> None:
+    directory = tmp_path / "run"
+    train(directory, toy_files, toy_config, max_epochs=1)
+    with run._alone(directory), pytest.raises(UserError, match="another process is training there"):
+        run.train(directory, torch.device("cpu"), Reporter())
+    assert run.train(directory, torch.device("cpu"), Reporter()) is None

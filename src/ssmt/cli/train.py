@@ -59,17 +59,19 @@ def train(
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     settings = [*(set_ or []), *changes, *([f"model={model}"] if model else [])]
 
+    files = {
+        "--source": source,
+        "--target": target,
+        "--valid-source": valid_source,
+        "--valid-target": valid_target,
+    }
     if resume and run.can_resume(output):
+        if any(files.values()):
+            reporter.say("A resumed run goes on with the text that it read when it began; no file is read again")
         given = preset is not None or config is not None
         asked = compose(preset or "base", config, settings) if given else None
         run.adopt(output, lambda saved: asked or with_settings(saved, settings))
     else:
-        files = {
-            "--source": source,
-            "--target": target,
-            "--valid-source": valid_source,
-            "--valid-target": valid_target,
-        }
         missing = [name for name, path in files.items() if path is None]
         if missing:
             nothing = f" ({output} holds no run to resume)" if resume else ""

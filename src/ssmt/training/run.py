@@ -134,6 +134,11 @@ def train(directory: Path, device: torch.device, reporter: Reporter) -> str | No
     A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
     the training text, the model. A stage that is over is not entered again: one segmenter cuts all of the text.
     """
+    with _alone(directory):
+        return _train_stages(directory, device, reporter)
+
+
+def _train_stages(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
         if not segmented.is_begun(directory):
             reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
@@ -165,6 +170,28 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
     reporter.say(f"{parameters:,} parameters on {device}, threads: {torch.get_num_threads()}")
     with _room(directory):
         return trainer.run()
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Two processes in one run would replace each other's checkpoints. The lock goes with the process."""
+    if os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        raise UserError(f"{directory}: another process is training there; wait for it, or stop it") from None
+    except OSError:  # a file system without locks
+        pass
+    try:
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager
