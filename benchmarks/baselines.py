@@ -9,6 +9,7 @@ model that is trained already is only measured, and what was interrupted goes on
 from __future__ import annotations
 
 import argparse
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, get_args
@@ -25,7 +26,7 @@ from ssmt.progress import Reporter, TerminalReporter
 from ssmt.text.lines import read_parallel
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
-from ssmt.training.log import read_log
+from ssmt.training.log import kept_bits, read_log
 from ssmt.translator import Translator
 
 SEGMENTER_SHARE, CUTTING_SHARE = 0.43, 0.03  # of dpe's time, for its first two stages
@@ -53,7 +54,7 @@ def curve(log: Log, key: str) -> tuple[list[float], list[float]]:
 
 
 def as_table(logs: Mapping[str, Log], parameters: Mapping[str, int], quality: TranslationReport) -> Table:
-    bits = {name: min(curve(log, "valid_bits_per_character")[1]) for name, log in logs.items()}
+    bits = {name: kept_bits(log) or math.inf for name, log in logs.items()}
     rows = []
     for name, log in logs.items():
         score = [quality[name, metric] for metric in METRICS]

@@ -124,6 +124,8 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
+    if arguments.model and arguments.set:
+        parser.error("--set is for random models; a --model has its settings")
     torch.set_num_threads(arguments.threads)
     texts = read_lines(arguments.sources) if arguments.sources else made_up_sources()
     texts = [text for text in texts if 70 <= len(text) <= 130] or texts

@@ -57,6 +57,7 @@ def test_baselines_are_compared_from_their_logs(monkeypatch: pytest.MonkeyPatch,
         directory.mkdir()
         lines = [
             {"update": 10 * k, "minutes": 2.0 * k, "valid_bits_per_character": value, "valid_chrf": 20.0 + k}
+            | {"improved": value == min(bits[:k])}
             for k, value in enumerate(bits, start=1)
         ]
         (directory / "log.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -184,6 +184,15 @@ def test_ablations_set_nothing_without_effect(path: Path, preset: str) -> None:
     assert not {key for key, _, _ in differences(compose(preset), config)} & without_effect(config)
 
 
+def test_scores_of_cuts_by_posterior_do_not_depend_on_the_batch(
+    model: Translator, valid: tuple[list[str], list[str]]
+) -> None:
+    sources, targets = valid
+    together, alone = (model.posterior_segmentations(sources, targets, batch_characters=size) for size in (10_000, 1))
+    assert [one.segments for one in together] == [one.segments for one in alone]
+    assert [one.score for one in together] == pytest.approx([one.score for one in alone], abs=1e-4)
+
+
 def test_it_learns(directory: Path) -> None:
     """About 4 bits are what the alphabet alone would cost; chrF shows that the validation translates."""
     measured = [line for line in read_log(directory) if "valid_bits_per_character" in line]

@@ -54,10 +54,10 @@ class TerminalReporter(Reporter):
             yield _LogBar(self, title, total) if log else _NoBar()
             return
         columns = (
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("{task.percentage:>3.0f}%"),
-            TextColumn("{task.fields[text]}"),
+            TextColumn("{task.fields[text]}", markup=False),
             TextColumn("{task.fields[left]}"),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:

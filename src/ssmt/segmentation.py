@@ -117,6 +117,7 @@ class LatticeSegmenter(Segmenter):
             in_word = self.model.segments.get_buffer("is_word")[batch.target]
             ends[:, :-1] |= ~(in_word[:, :-1] & in_word[:, 1:])  # elsewhere than inside a word, a cut is no choice
             ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
+            ends &= torch.arange(ends.shape[1], device=ends.device) < batch.target_lengths.unsqueeze(1)
             return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
 
         found = self._over_lattices(sources, texts, of_batch, batch_characters)

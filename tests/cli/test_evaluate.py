@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -141,6 +142,35 @@ def test_bad_calls_of_evaluate(ssmt: Ssmt, systems: dict[str, Path], tmp_path: P
     numbers = write(tmp_path / "bad.lines", ["1", "73"])
     refused(ssmt(*common, *near, "--subset", numbers), r"bad.lines, line 2: '73' is no line number", "has 72")
     refused(ssmt(*common, *near, "--subset", tmp_path / "none.lines"), "there is no such file")
+
+
+def test_what_is_wrong_is_said_before_anything_is_translated(
+    ssmt: Ssmt, systems: dict[str, Path], tmp_path: Path, model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*arguments: object) -> dict[int, str]:
+        raise AssertionError("nothing should be translated")
+
+    monkeypatch.setattr("ssmt.cli.evaluate._translate", never)
+    call = ["evaluate", "--reference", systems["reference"], "--source", systems["source"], "--model", model_directory]
+    refused(ssmt(*call, "--metric", "BLUE"), "Unknown metric 'BLUE'")
+    refused(ssmt(*call, "--baseline", "typo"), "The baseline 'typo' is not one of the systems")
+    refused(ssmt(*call, "--json", "-o", tmp_path / "absent" / "x.json"), "x.json: its directory does not exist")
+    refused(ssmt(*call, "--save-translations", systems["near"]), "near.txt: cannot be made")
+    alone = ["evaluate", "--reference", systems["reference"], "--hypothesis", systems["near"]]
+    refused(ssmt(*alone, "--save-translations", tmp_path / "kept"), "--save-translations keeps what --model translates")
+
+
+def test_gold_with_runs_of_blanks_is_refused_for_models_that_take_them_for_one(
+    ssmt: Ssmt, tmp_path: Path, model_directory: Path
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(model_directory, model)
+    config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+    config["text"]["single_blanks"] = True
+    (model / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    rows = ["I see.\tnibona a.\tni|bona a.", "I see.\tnibona  a.\tni|bona  a."]
+    gold = write(tmp_path / "gold.tsv", rows)
+    refused(ssmt("morphology", "--gold", gold, "--model", model), "gold.tsv, line 2: this model takes runs of blanks")
 
 
 def test_plots_say_what_to_install(

@@ -106,3 +106,18 @@ def test_an_example_that_is_too_long_is_named_by_its_line(ssmt: Ssmt, run: Path,
     texts = ["--source", sources, "--reference", references, "--samples", 0, "--beam", 1, "--examples", 4]
     outcome = ssmt("report", run, "-o", tmp_path / "report.html", *texts)
     refused(outcome, r"sources, line 4: has 4,200 characters")
+
+
+def test_gold_is_measured_without_examples_too(ssmt: Ssmt, run: Path, tmp_path: Path) -> None:
+    gold = write(tmp_path / "gold.tsv", ["nibona\tni-bon-a", "wubizile\twu-biz-ile"])
+    page = tmp_path / "report.html"
+    outcome = ssmt("report", run, "-o", page, "--gold", gold, "--examples", 0, "--sentences", 1, "--samples", 0)
+    assert outcome.status == 0, outcome.err
+    assert "Morphemes" in sections(page)
+    assert "Segmentation" not in sections(page)
+
+
+def test_no_system_is_called_like_the_texts(ssmt: Ssmt, run: Path, toy_files: TrainingFiles) -> None:
+    texts = ["--source", toy_files.valid_source, "--reference", toy_files.valid_target]
+    outcome = ssmt("report", run, *texts, "--hypothesis", f"source={toy_files.valid_source}")
+    refused(outcome, "No run or system can be called 'source'")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from ssmt.errors import UserError
 from ssmt.evaluation import sweep as sweeps
 from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles
+from ssmt.training.log import kept_bits
 from ssmt.translator import Translator
 from tests.cli.test_bad_input import Ssmt, refused
 
@@ -183,4 +185,41 @@ def test_errors_in_a_block_name_the_line_of_the_whole_text(tmp_path: Path, model
 
     sources = ["see"] * (sweeps.BLOCK + 2) + ["x" * 1001]
     with pytest.raises(UserError, match=f"source {sweeps.BLOCK + 3}:"):
-        directory.decode("point", sources, translate, Reporter())
+        directory.decode("point", "weights", sources, translate, Reporter())
+
+
+def test_blocks_of_other_weights_and_broken_ones_are_decoded_again(tmp_path: Path) -> None:
+    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"})
+    sources = [str(row) for row in range(sweeps.BLOCK + 1)]
+
+    def interrupted(block: Sequence[str]) -> list[str]:
+        if len(block) == 1:
+            raise KeyboardInterrupt
+        return ["é"] * len(block)
+
+    def translated(weights: str) -> list[str]:
+        found, _ = directory.decode("point", weights, sources, lambda block: ["new"] * len(block), Reporter())
+        return found
+
+    with pytest.raises(KeyboardInterrupt):
+        directory.decode("point", "old", sources, interrupted, Reporter())
+    file = tmp_path / "decoded" / "point.jsonl"
+    file.write_bytes(file.read_bytes() + '{"translations": ["é'.encode()[:-1])  # cut inside a character
+    assert translated("old") == ["é"] * sweeps.BLOCK + ["new"]
+    assert translated("other") == ["new"] * (sweeps.BLOCK + 1)
+
+
+def test_keys_of_the_same_name_are_told_apart() -> None:
+    axes = [sweeps.parse_axis(text) for text in ("text.longest_segment=3,5", "segmenter.longest_segment=5,10")]
+    names = [name for name, _, _ in sweeps.grid(axes, compose("tiny"))]
+    assert len(set(names)) == 4
+    assert names[0] == "text.longest_segment-3.segmenter.longest_segment-5"
+
+
+def test_bits_are_those_of_the_model_that_was_kept() -> None:
+    log = [
+        {"update": 5, "valid_bits_per_character": 1.5, "improved": True},
+        {"update": 9, "valid_bits_per_character": 1.4, "improved": False},  # chrF decided
+        {"update": 9, "average_bits_per_character": 1.45, "averaged": 2, "improved": True},
+    ]
+    assert [kept_bits(log[:n]) for n in range(4)] == [None, 1.5, 1.5, 1.45]

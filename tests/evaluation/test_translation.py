@@ -197,7 +197,7 @@ def test_latex_is_booktabs_with_names_escaped() -> None:
     assert [line for line in text.splitlines() if line.endswith(r"\\")] == [
         r"\textbf{System} & \textbf{TER $\downarrow$} \\",
         r"a\_1 & 50.00 $\pm$ 0.50 \\",
-        r"b|2 & 40.04 $\pm$ 0.50 \\",
+        r"b\textbar{}2 & 40.04 $\pm$ 0.50 \\",
         r"c & \underline{\textbf{40.00 $\pm$ 0.50}} \\",
         r"d & \textbf{42.00 $\pm$ 0.50} \\",
     ]
@@ -261,3 +261,17 @@ def test_a_copy_of_a_system_does_not_differ_from_it() -> None:
     report = evaluate_translations({"one": system, "copy": list(system)}, reference, metrics=["chrF"], samples=50)
     assert report["copy", "chrF"].p_value == 1.0
     assert report["copy", "chrF"].not_significantly_worse_than_best
+
+
+def test_what_scores_the_same_does_not_differ() -> None:
+    """chrF does not see blanks, so that sacrebleu finds the same statistics in every sample, and says p = 0.02."""
+    reference = [f"a bed of {count} roses" for count in range(40)]
+    systems = {"one": [line[:-1] for line in reference], "other": [line[:-1].replace(" ", "  ") for line in reference]}
+    report = evaluate_translations(systems, reference, metrics=["chrF"], samples=50)
+    assert report["other", "chrF"].p_value == 1.0
+
+
+def test_a_seed_of_sacrebleus_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SACREBLEU_SEED", "abc")
+    with pytest.raises(UserError, match="SACREBLEU_SEED=abc"):
+        evaluate_translations({"one": ["a"]}, ["a"])

@@ -21,7 +21,7 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, read_lines, require_equal_lengths
+from ssmt.text.lines import name_of, read_lines, require_equal_lengths, require_file
 
 if TYPE_CHECKING:
     from ssmt.evaluation.composition import Segment, Sentence
@@ -70,6 +70,9 @@ def compositional(
     require_plot(plot)
     if morphemes and segmenter is not None:
         raise UserError("--morphemes and --segmenter exclude each other: morphemes come from one of them")
+    if len(morphemes or []) == 2:  # these are read again, line by line with their morphemes
+        require_file(train)
+        require_file(test_target)
     training, target = read_lines(train), read_lines(test_target)
     source = read_lines(test_source)
     require_equal_lengths(test_source, len(source), test_target, len(target))

@@ -182,7 +182,8 @@ def _print(found: dict[str, Any]) -> None:
     table.add_row()
     for name, one in found["devices"].items():
         memory = f", {_size(one['memory'])}" if one["memory"] else ""
-        default = ", which --device auto takes" if name.startswith(found["default_device"]) else ""
+        taken = name in (found["default_device"], f"{found['default_device']}:0")
+        default = ", which --device auto takes" if taken else ""
         row(f"device {name}", f"{one['name']}{memory}, {'has' if one['bf16'] else 'no'} bf16{default}")
     if found["threads"]:
         row("threads", f"{found['threads']['torch']}, of {found['threads']['cores']} cores")

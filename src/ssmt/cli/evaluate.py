@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +29,7 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, naming_lines, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import STANDARD_STREAM, name_of, open_for_writing, read_lines, require_equal_lengths
+from ssmt.text.lines import STANDARD_STREAM, name_of, open_for_writing, read_lines, require_equal_lengths, require_place
 
 if TYPE_CHECKING:
     from ssmt.search.decode import Search
@@ -88,6 +89,12 @@ def evaluate(
         raise UserError(f"Two systems are called {min(both)!r}: give each NAME=PATH a name of its own")
     if not files and not models:
         raise UserError("Nothing to evaluate: give --hypothesis NAME=FILE or --model NAME=DIR")
+    translation.check_choices([*files, *models], metrics, baseline)
+    require_place(output)
+    if save_translations is not None:
+        if not models:
+            raise UserError("--save-translations keeps what --model translates; there is none")
+        _make(save_translations)
     systems, references = translation.read_translations(reference, files)
     sources = _sources(source, models, reference[0], len(references[0]))
     subsets = _read_subsets(subset or [], reference[0], len(references[0]))
@@ -159,8 +166,14 @@ def _translate(
     return {row: one.text for row, one in zip(wanted, found, strict=True)}
 
 
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made ({error.strerror})") from None
+
+
 def _save(directory: Path, name: str, lines: Sequence[str]) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
     with open_for_writing(directory / f"{name}.txt") as stream:
         stream.writelines(f"{line}\n" for line in lines)
 
@@ -272,7 +285,7 @@ def morphology(
         record[name] = {
             "average_precision": curve.average_precision,
             "best_f1": float(curve.f1[curve.best]),
-            "best_threshold": curve.best_threshold,
+            "best_threshold": curve.best_threshold if math.isfinite(curve.best_threshold) else None,
             "thresholds": thresholds,
         }
 

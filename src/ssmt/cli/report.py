@@ -16,7 +16,8 @@ from ssmt.text.lines import name_of, read_lines, read_parallel, require_equal_le
 
 if TYPE_CHECKING:
     from ssmt.evaluation.composition import Subset
-    from ssmt.evaluation.gold import Gold
+    from ssmt.evaluation.gold import Cuts, Gold
+    from ssmt.evaluation.model_output import Floats
     from ssmt.evaluation.report import Page
     from ssmt.search.decode import Search
     from ssmt.translator import Translator
@@ -82,6 +83,8 @@ def report(
         require_file(reference)
     test = _test_set(runs, source, reference, sentences)
     hypotheses = named(hypothesis, "--hypothesis")
+    if taken := {"source", "reference"} & {*names, *hypotheses}:
+        raise UserError(f"No run or system can be called {min(taken)!r}: the page calls the test set's own text so")
     if (hypotheses or compositional is not None) and reference is None:
         raise UserError("--hypothesis and --compositional need the test set they belong to: --source F --reference F")
     wanted = None if gold is None else read_gold(gold)
@@ -104,7 +107,7 @@ def report(
         given = {name: lines[: len(test.sources)] for name, lines in systems.items()}
         systems = _translate(translators, test, search, beam) | given
         _show_translations(page, test, systems, samples, examples, (search, beam) if translators else None)
-    if translators and examples:
+    if translators and (examples or wanted is not None):
         _show_segmentations(page, translators, wanted, test, examples, gold, list(names))
     if subsets:
         _show_divergence(page, subsets, systems, test, [*names, *hypotheses])
@@ -162,15 +165,14 @@ def _show_runs(page: Page, names: Mapping[str, Path], translators: Mapping[str, 
 
 
 def _settings(translator: Translator) -> dict[str, Any]:
-    network, text = translator.config.network, translator.config.text
+    network, lexicon = translator.config.network, getattr(translator.vocabulary, "lexicon", None)
     parameters = sum(parameter.numel() for parameter in translator.model.parameters())
-    has_lexicon = translator.config.model == "ssmt" and network.lexicon
     return {
         "Model": translator.config.model,
         "Parameters": f"{parameters / 1e6:.1f} M",
         "Layers": f"{network.encoder_layers}+{network.decoder_layers}",
         "Width": network.width,
-        "Lexicon": f"{text.lexicon_size:,}" if has_lexicon else "none",
+        "Lexicon": f"{len(lexicon):,}" if lexicon is not None and network.lexicon else "none",
     }
 
 
@@ -223,7 +225,7 @@ def _show_segmentations(
     order: Sequence[str],
 ) -> None:
     from ssmt.evaluation import morphology, plots
-    from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
+    from ssmt.evaluation.examples import evenly_spaced
     from ssmt.evaluation.gold import Gold, gold_line
     from ssmt.evaluation.model_output import gold_cuts, gold_posteriors
     from ssmt.evaluation.report import Plot
@@ -240,27 +242,8 @@ def _show_segmentations(
     with naming_lines({"source": named, "target": named}):
         cuts = {name: gold_cuts(one, shown) for name, one in translators.items()}
         posteriors = {name: gold_posteriors(one, shown) for name, one in translators.items()}
-    legend = (
-        "Every segment has a colour of its own, the same wherever it occurs. A bar between two letters is as high as "
-        "the posterior probability of a cut there."
-    )
-    with page.section("Segmentation", legend):
-        if gold is not None:
-            page.html(
-                '<p class="key"><span><b style="background:var(--right)"></b>cut where the gold has one</span>'
-                '<span><b style="background:var(--wrong)"></b>cut where it has none</span>'
-                "<span>below each word: its gold morphemes</span></p>"
-            )
-        hues = Hues()
-        with page.columns(narrow=shown.context == "words"):
-            for row in evenly_spaced(shown.texts, examples):
-                segmented = [
-                    SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())
-                    for name in translators
-                ]
-                line = shown.lines[row]
-                right = None if gold is None else line.cuts
-                page.html(example_html(line.source, segmented, right, hues, name_systems=len(translators) > 1))
+    if examples:
+        _show_examples(page, shown, cuts, posteriors, examples, has_gold=gold is not None)
     if gold is None:
         return
     scores = {name: morphology.evaluate_segmentation(gold, found) for name, found in cuts.items()}
@@ -279,6 +262,40 @@ def _show_segmentations(
             [Plot("precision-recall", figure, "Precision and recall of boundaries", caption)],
             beside=[replace(boundaries, notes=()), identified],
         )
+
+
+def _show_examples(
+    page: Page,
+    shown: Gold,
+    cuts: Mapping[str, Sequence[Cuts]],
+    posteriors: Mapping[str, Sequence[Floats]],
+    examples: int,
+    *,
+    has_gold: bool,
+) -> None:
+    from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
+
+    legend = (
+        "Every segment has a colour of its own, the same wherever it occurs. A bar between two letters is as high as "
+        "the posterior probability of a cut there."
+    )
+    with page.section("Segmentation", legend):
+        if has_gold:
+            page.html(
+                '<p class="key"><span><b style="background:var(--right)"></b>cut where the gold has one</span>'
+                '<span><b style="background:var(--wrong)"></b>cut where it has none</span>'
+                "<span>below each word: its gold morphemes</span></p>"
+            )
+        hues = Hues()
+        with page.columns(narrow=shown.context == "words"):
+            for row in evenly_spaced(shown.texts, examples):
+                segmented = [
+                    SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())
+                    for name in cuts
+                ]
+                line = shown.lines[row]
+                right = line.cuts if has_gold else None
+                page.html(example_html(line.source, segmented, right, hues, name_systems=len(cuts) > 1))
 
 
 def _subsets(directory: Path, test: TestSet) -> dict[str, Subset]:
@@ -319,7 +336,7 @@ def _show_divergence(
         rows = [number - 1 for number in subset.line_numbers]
         chosen = {name: [lines[row] for row in rows] for name, lines in systems.items()}
         found = evaluate_translations(chosen, [test.targets[row] for row in rows], metrics=["chrF"], samples=0)
-        title = f"word divergence {subset.compound_divergence:.2f}"
+        title = f"divergence {subset.target_divergence:g} (reached: {subset.compound_divergence:.2f})"
         chrf[title] = {name: found[name, "chrF"].score for name in systems}
     figures = [
         Plot("divergence-chrf", plots.bars(chrf, "chrF", order=order), "chrF on easier and harder subsets"),

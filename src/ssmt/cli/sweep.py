@@ -130,17 +130,17 @@ def _decode_model(
     from ssmt.model.directory import WEIGHTS
 
     weights = sweeps.digest(path / WEIGHTS)
+    if any(done["model"] == name and done["weights"] != weights for done in directory.results()):
+        raise UserError(
+            f"{directory.path}: has results of another model called {name!r}. Give this one another NAME=DIR"
+        )
     translator: Translator | None = None
     for search, beam in ways:
         point = f"{name}.{search}.beam-{beam}"
-        if (done := directory.result(point)) is not None:
-            if done["weights"] != weights:
-                raise UserError(
-                    f"{directory.path}: has results of another model called {name!r}. Give this one another NAME=DIR"
-                )
+        if directory.result(point) is not None:
             continue
         translator = translator or load_translator(path, device, threads)
-        found, seconds = directory.decode(point, sources, _translate(translator, search, beam), reporter)
+        found, seconds = directory.decode(point, weights, sources, _translate(translator, search, beam), reporter)
         record = {"model": name, "search": search, "beam": beam, "weights": weights, "seconds": seconds}
         directory.finish(point, record | sweeps.scores(found, references))
 
@@ -215,6 +215,8 @@ def train(
     """
     from ssmt.evaluation import plots
     from ssmt.evaluation import sweep as sweeps
+    from ssmt.model.directory import WEIGHTS
+    from ssmt.text.corpus import PairReader
     from ssmt.text.preparation import TrainingFiles
     from ssmt.training import run as runs
 
@@ -227,7 +229,8 @@ def train(
     )
     points = list(sweeps.grid([sweeps.parse_axis(text) for text in grid], base))
     files = TrainingFiles(source, target, valid_source, valid_target)
-    sources, references = _texts(str(valid_source), [str(valid_target)], sentences)
+    pairs = list(PairReader(valid_source, valid_target, base.text))[:sentences]  # those that training validates on
+    sources, references = [source for _, source, _ in pairs], [[target for _, _, target in pairs]]
     identity = {
         "kind": "training",
         "files": [sweeps.digest(path) for path in (source, target, valid_source, valid_target)],
@@ -236,7 +239,7 @@ def train(
     }
     directory = sweeps.SweepDirectory(output, identity)
     failed = {}
-    with _going_on(), naming_lines({"source": str(valid_source)}):
+    with _going_on():
         for number, (name, values, settings) in enumerate(points, start=1):
             if directory.result(name) is not None:
                 continue
@@ -252,7 +255,7 @@ def train(
                 reporter.warn(f"{name}: {error}")
                 continue
             translate = _translate(load_translator(run, device, threads), search, beam)
-            found, seconds = directory.decode(name, sources, translate, reporter)
+            found, seconds = directory.decode(name, sweeps.digest(run / WEIGHTS), sources, translate, reporter)
             directory.finish(name, record | {"seconds": seconds} | sweeps.scores(found, references))
     records = directory.results()
     if records:

@@ -353,6 +353,8 @@ def read_subset(path: str | Path) -> Subset:
     """What `write_subset` wrote, from its `.json`."""
     try:
         record = json.loads("\n".join(read_lines(path)))
+        if not record["chosen"]:
+            raise ValueError("no sentence")
         return Subset(
             chosen=tuple(map(int, record["chosen"])),
             target_divergence=float(record["target_divergence"]),

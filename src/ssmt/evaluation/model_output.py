@@ -14,6 +14,7 @@ from ssmt.evaluation.composition import Segment, trim
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
 from ssmt.search.decode import Search
+from ssmt.text.lines import with_single_blanks
 from ssmt.translator import LineError, Translation, Translator
 
 Floats = npt.NDArray[np.float64]
@@ -49,6 +50,7 @@ def gold_cuts(translator: Translator, gold: Gold, *, conditioned: bool = True) -
     """
     sources, patient = gold.sources if conditioned else None, _patient(translator)
     with _numbered_as_in(gold):
+        _require_same_offsets(translator, gold)
         return [cuts_of(segments) for segments in patient.segment(sources, gold.texts, allow_unknown=True)]
 
 
@@ -56,7 +58,18 @@ def gold_posteriors(translator: Translator, gold: Gold, *, conditioned: bool = T
     """The probability of a cut at each offset of each gold text, both ends included."""
     sources, patient = gold.sources if conditioned else None, _patient(translator)
     with _numbered_as_in(gold):
+        _require_same_offsets(translator, gold)
         return [offsets(row) for row in patient.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
+
+
+def _require_same_offsets(translator: Translator, gold: Gold) -> None:
+    """A model that takes runs of blanks for one counts characters otherwise than the file."""
+    if translator.config.text.single_blanks:
+        for number, text in enumerate(gold.texts, start=1):
+            if text != with_single_blanks(text):
+                raise LineError(
+                    "target", number, "this model takes runs of blanks for one blank; write one in the file"
+                )
 
 
 @contextmanager

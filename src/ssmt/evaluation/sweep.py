@@ -23,13 +23,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssmt.config import Config, with_settings
+from ssmt.config import Config, Section, with_settings
 from ssmt.errors import UserError
 from ssmt.evaluation import plots, tables
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.evaluation.translation import evaluate_translations
 from ssmt.progress import Reporter
 from ssmt.text.lines import open_for_reading, open_for_writing, require_file
+from ssmt.training.log import kept_bits
 from ssmt.translator import LineError
 
 if TYPE_CHECKING:
@@ -85,11 +86,11 @@ class SweepDirectory:
             plots.save(figure, self.path / f"plot.{ending}")
 
     def decode(
-        self, point: str, sources: Sequence[str], translate: Translate, reporter: Reporter
+        self, point: str, weights: str, sources: Sequence[str], translate: Translate, reporter: Reporter
     ) -> tuple[list[str], float]:
-        """Translations of all sources and the seconds they took, saved block by block."""
+        """Translations of all sources and the seconds they took, saved block by block; `weights` names the model."""
         path = self.path / "decoded" / f"{point}.jsonl"
-        blocks = _whole_blocks(path)
+        blocks = _whole_blocks(path, weights)
         done = sum(len(block["translations"]) for block in blocks)
         with reporter.bar(f"decoding {point}", len(sources)) as bar, open(path, "a", encoding="utf-8") as stream:
             while done < len(sources):
@@ -98,7 +99,7 @@ class SweepDirectory:
                     found = translate(sources[done : done + BLOCK])
                 except LineError as error:
                     raise LineError(error.kind, done + error.number, error.problem) from None
-                block = {"seconds": time.perf_counter() - begun, "translations": found}
+                block = {"seconds": time.perf_counter() - begun, "translations": found, "weights": weights}
                 stream.write(json.dumps(block, ensure_ascii=False) + "\n")
                 stream.flush()
                 blocks.append(block)
@@ -115,15 +116,19 @@ class SweepDirectory:
         return record
 
 
-def _whole_blocks(path: Path) -> list[Record]:
-    """The blocks of an earlier session; a last line cut short by a crash is dropped, from the file too."""
+def _whole_blocks(path: Path, weights: str) -> list[Record]:
+    """The blocks of an earlier session; a last line cut short by a crash is dropped, from the file too, and so are
+    those of other weights."""
     blocks: list[Record] = []
     if path.exists():
-        for line in path.read_text(encoding="utf-8").split("\n"):
+        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
             try:
-                blocks.append(json.loads(line))
+                block = json.loads(line)
             except json.JSONDecodeError:
                 break
+            if block.get("weights") != weights:
+                break
+            blocks.append(block)
         with open_for_writing(path) as stream:
             stream.writelines(json.dumps(block, ensure_ascii=False) + "\n" for block in blocks)
     return blocks
@@ -199,7 +204,13 @@ class Axis:
 
     @property
     def label(self) -> str:
-        return "+".join(key.rpartition(".")[2] for key in self.keys)
+        """Keys without their sections, but where two sections have the same key."""
+        return "+".join(key if _is_ambiguous(key) else key.rpartition(".")[2] for key in self.keys)
+
+
+def _is_ambiguous(key: str) -> bool:
+    sections = [field.default for field in Config.model_fields.values() if isinstance(field.default, Section)]
+    return sum(key.rpartition(".")[2] in type(section).model_fields for section in sections) > 1
 
 
 def parse_axis(text: str) -> Axis:
@@ -225,13 +236,12 @@ def grid(axes: Sequence[Axis], base: Config) -> Iterator[tuple[str, dict[str, st
 
 def training_record(values: Mapping[str, str], log: Sequence[Record], parameters: int) -> Record:
     """A trained point's numbers, from its log."""
-    validated = [line["valid_bits_per_character"] for line in log if "valid_bits_per_character" in line]
     return {
         "values": dict(values),
         "parameters": parameters,
         "updates": max((line["update"] for line in log), default=0),
         "minutes": max((line.get("minutes", 0.0) for line in log), default=0.0),
-        "bits_per_character": min(validated, default=None),
+        "bits_per_character": kept_bits(log),
     }
 
 

@@ -13,7 +13,7 @@ from rich.text import Text
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
     | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "↓": r"$\downarrow$"}
-    | {"±": r"$\pm$"}
+    | {"±": r"$\pm$", "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}"}
 )
 
 
@@ -51,7 +51,7 @@ def markdown(table: Table) -> str:
         return f"| {' | '.join(cells)} |"
 
     lines = [f"**{table.title}**", ""] if table.title else []
-    lines += [row(table.columns), row(["---"] + ["---:"] * (len(table.columns) - 1))]
+    lines += [row(cell(Cell(column)) for column in table.columns), row(["---"] + ["---:"] * (len(table.columns) - 1))]
     lines += [row(map(cell, cells)) for cells in table.rows]
     lines += ["", *(f"- {note}" for note in table.notes)] if table.notes else []
     return "\n".join(lines) + "\n"

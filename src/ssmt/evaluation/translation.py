@@ -11,7 +11,8 @@ variable SACREBLEU_SEED. (Our readers normalise text to NFC, sacrebleu's do not:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -196,6 +197,8 @@ def as_table(
                 row.append(Cell("" if score.p_value is None else f"{score.p_value:.3f}"))
         rows.append(tuple(row))
     notes = [f"{metric}: {report[report.systems[0], metric].signature}" for metric in report.metrics]
+    if intervals and any(score.interval is not None for score in report.scores):
+        notes.insert(0, "±: half of the 95% interval of the bootstrap samples, around their mean.")
     if compared:
         notes.insert(0, "Underlined: best.")
         if report.samples > 0:
@@ -237,9 +240,11 @@ def _test(
         signatures, columns = test()
         ((title, signature),) = signatures.items()  # sacrebleu calls chrF by its settings: chrF2, chrF2++
         for name, found in zip(names, columns[title], strict=True):
+            first = columns[title][0]
             assert not isinstance(found, str)
+            assert not isinstance(first, str)
             p_value = _float(found.p_value)
-            if p_value is not None and lines[name] == lines[names[0]]:
+            if p_value is not None and (found.score, found.mean) == (first.score, first.mean):
                 p_value = 1.0  # sacrebleu counts samples that differ by more than nothing, finds none, and says 0.001
             results[name, metric_name] = _Result(
                 float(found.score), str(signature), _float(found.mean), _float(found.ci), p_value
@@ -298,11 +303,17 @@ def _check(
         require_equal_lengths("reference 1", len(references[0]), f"reference {number}", len(stream))
     for name, lines in systems.items():
         require_equal_lengths("the reference", len(references[0]), f"system {name!r}", len(lines))
+    check_choices(systems, metrics, baseline)
+    return next(iter(systems)) if baseline is None else baseline
+
+
+def check_choices(systems: Iterable[str], metrics: Sequence[str], baseline: str | None) -> None:
+    """What can be known to be wrong before anything is translated."""
+    names = list(systems)
     unknown = [metric for metric in metrics if metric not in _BUILD]
     if unknown or not metrics:
         raise UserError(f"Unknown metric {', '.join(map(repr, unknown))}: choose from {', '.join(METRICS)}")
-    if baseline is None:
-        return next(iter(systems))
-    if baseline not in systems:
-        raise UserError(f"The baseline {baseline!r} is not one of the systems: {', '.join(systems)}")
-    return baseline
+    if baseline is not None and baseline not in names:
+        raise UserError(f"The baseline {baseline!r} is not one of the systems: {', '.join(names)}")
+    if not os.environ.get("SACREBLEU_SEED", "0").isdecimal() and os.environ["SACREBLEU_SEED"].lower() != "none":
+        raise UserError(f"SACREBLEU_SEED={os.environ['SACREBLEU_SEED']}: is no whole number")

@@ -77,6 +77,8 @@ def read_characters(path: Path) -> Alphabet:
     for number, symbol in enumerate(symbols, start=1):
         if len(symbol) != 1:
             raise UserError(f"{path}, line {number}: {symbol!r} is not a single character")
+        if symbol in symbols[: number - 1]:
+            raise UserError(f"{path}, line {number}: {symbol!r} is there already")
     return Alphabet([*SPECIALS, EOM, *symbols], word_characters=[symbol for symbol in symbols if symbol.isalpha()])
 
 

@@ -185,6 +185,12 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
             yield stream
 
 
+def require_place(path: str | Path) -> None:
+    """Refuse an output that cannot be written, before the work for it is done."""
+    if str(path) != STANDARD_STREAM and not Path(path).parent.is_dir():
+        raise UserError(f"{path}: its directory does not exist; make it first")
+
+
 @contextmanager
 def _naming_failures(name: str) -> Iterator[None]:
     """Errors of the system become errors of the user that name the file; a reader who went away is neither's."""

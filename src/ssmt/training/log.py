@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,12 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
         if isinstance(line, dict) and isinstance(line.get("update"), int):
             lines.append(line)
     return lines
+
+
+def kept_bits(log: Sequence[dict[str, Any]]) -> float | None:
+    """Validation bits per character of the model that a run has kept."""
+    kept = [line for line in log if line.get("improved")]
+    return next((kept[-1][key] for key in kept[-1] if key.endswith("_bits_per_character")), None) if kept else None
 
 
 def _tensorboard(directory: Path, resumed_at: int) -> Any:

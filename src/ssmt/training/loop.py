@@ -253,8 +253,9 @@ class Trainer:
         self.model.load_state_dict(trained)  # a run that goes on goes on from these
         numbers = {f"average_{name}": value for name, value in measured.items()}
         minutes = round(self.state.seconds / 60, 3)
-        self.log.write(self.state.update, **numbers, averaged=self.settings.average_last, minutes=minutes)
         better = self._cost(measured) < self.state.best
+        averaged = self.settings.average_last
+        self.log.write(self.state.update, **numbers, averaged=averaged, improved=better, minutes=minutes)
         self.reporter.say(f"Average of the last models: {_in_words(measured)}{' (kept)' if better else ''}")
         if better:
             self.state.best = self._cost(measured)
