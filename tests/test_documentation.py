@@ -49,7 +49,7 @@ FOREIGN_OPTIONS = {
     "--help",
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
-    *("--searches", "--beams", "--figure"),
+    *("--searches", "--beams", "--figure", "--figures"),
 }
 MEASURED_FIGURES = {"growth.svg", "baselines-bits.svg", "baselines-chrf.svg"}  # drawn from times, in benchmarks/
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.
