@@ -336,7 +336,7 @@ def _show_divergence(
         rows = [number - 1 for number in subset.line_numbers]
         chosen = {name: [lines[row] for row in rows] for name, lines in systems.items()}
         found = evaluate_translations(chosen, [test.targets[row] for row in rows], metrics=["chrF"], samples=0)
-        title = f"divergence {subset.target_divergence:g} (reached: {subset.compound_divergence:.2f})"
+        title = f"divergence {subset.target_divergence:g}\nreached: {subset.compound_divergence:.2f}"
         chrf[title] = {name: found[name, "chrF"].score for name in systems}
     figures = [
         Plot("divergence-chrf", plots.bars(chrf, "chrF", order=order), "chrF on easier and harder subsets"),
