@@ -17,11 +17,11 @@ from typing import Any, get_args
 import torch
 
 from ssmt.config import Config, ModelName, Preset, compose
+from ssmt.directory import SEGMENTER
 from ssmt.evaluation.model_output import translate_lines
 from ssmt.evaluation.plots import learning_curve, save
 from ssmt.evaluation.tables import Cell, Table, markdown
 from ssmt.evaluation.translation import TranslationReport, evaluate_translations
-from ssmt.model.directory import SEGMENTER
 from ssmt.progress import Reporter, TerminalReporter
 from ssmt.text.lines import read_parallel
 from ssmt.text.preparation import TrainingFiles

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ssmt.config import Config, compose
-from ssmt.model.directory import save_description, save_weights
+from ssmt.directory import save_description, save_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles, prepare

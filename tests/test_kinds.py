@@ -15,8 +15,8 @@ from safetensors.torch import load_file
 
 from ssmt import Translator
 from ssmt.config import PRESETS, Config, ModelName, compose, differences, without_effect
+from ssmt.directory import load_model
 from ssmt.errors import UserError
-from ssmt.model.directory import load_model
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel

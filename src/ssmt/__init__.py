@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from ssmt.version import __version__ as __version__
+
 __all__ = ["Translator", "__version__"]
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ssmt.errors import UserError
-from ssmt.text.lines import read_lines
+from ssmt.files import stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
 ModelName = Literal["ssmt", "bpe", "ulm", "dpe"]
@@ -193,7 +193,7 @@ class Config(Section):
     def load(cls, path: Path) -> Config:
         """The config.json of a model directory."""
         try:
-            content = json.loads("\n".join(read_lines(path)))
+            content = json.loads("\n".join(stream_raw_lines(path)))
         except json.JSONDecodeError as error:
             raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
         if not isinstance(content, Mapping):
@@ -320,7 +320,7 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load("\n".join(read_lines(path)))
+        content = yaml.safe_load("\n".join(stream_raw_lines(path)))
     except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""

@@ -15,7 +15,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ssmt.text.lines import replacing
+from ssmt.files import replacing
 
 
 class DamagedError(Exception):

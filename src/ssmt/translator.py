@@ -19,9 +19,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.config import Config
+from ssmt.devices import choose_device
+from ssmt.directory import SEGMENTER, load_model
 from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
-from ssmt.model.directory import SEGMENTER, choose_device, load_model
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.translation import ScoreType, TranslationModel
 from ssmt.registry import kind_of

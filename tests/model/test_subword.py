@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from ssmt.config import Config, changed
-from ssmt.model.directory import load_model, save_description, save_weights
+from ssmt.directory import load_model, save_description, save_weights
 from ssmt.model.subword import SHARED, SubwordTransformer
 from ssmt.text.corpus import Batch, make_batch
 from ssmt.text.pieces import Pieces

@@ -8,7 +8,6 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from ssmt import __version__
 from ssmt.cli import (  # noqa: F401 (registers the verbs)
     compositional,
     demo,
@@ -22,6 +21,7 @@ from ssmt.cli import (  # noqa: F401 (registers the verbs)
 )
 from ssmt.cli.shared import app, reporter
 from ssmt.errors import UserError
+from ssmt.version import __version__
 
 
 @app.callback(invoke_without_command=True)

@@ -21,7 +21,8 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, read_lines, require_equal_lengths, require_file
+from ssmt.files import name_of, require_file
+from ssmt.text.lines import read_lines, require_equal_lengths
 
 if TYPE_CHECKING:
     from ssmt.evaluation.composition import Segment, Sentence

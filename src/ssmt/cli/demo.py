@@ -54,7 +54,7 @@ def demo(
         return
 
     from ssmt.demo import comparison
-    from ssmt.model.directory import choose_device
+    from ssmt.devices import choose_device
 
     chosen_device = choose_device(device)
     set_threads(threads)

@@ -16,8 +16,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ssmt import __version__
 from ssmt.cli.shared import app, write_json
+from ssmt.version import __version__
 
 # How a distribution is imported, where that is not its own name.
 MODULES = {"pyyaml": "yaml", "subword-nmt": "subword_nmt"}
@@ -121,7 +121,7 @@ def _devices() -> dict[str, Any]:
     """The devices that a model can run on, best first, with their memory and whether they have bf16."""
     import torch
 
-    from ssmt.model.directory import choose_device, has_bf16
+    from ssmt.devices import choose_device, has_bf16
 
     devices: dict[str, Any] = {}
     for number in range(torch.cuda.device_count() if torch.cuda.is_available() else 0):

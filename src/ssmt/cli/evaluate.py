@@ -29,7 +29,8 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, naming_lines, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import STANDARD_STREAM, name_of, open_for_writing, read_lines, require_equal_lengths, require_place
+from ssmt.files import STANDARD_STREAM, name_of, open_for_writing, require_place
+from ssmt.text.lines import read_lines, require_equal_lengths
 
 if TYPE_CHECKING:
     from ssmt.search.decode import Search

@@ -12,7 +12,8 @@ import typer
 from ssmt.cli.results import BeamOption, SamplesOption, SearchOption, named
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, naming_lines, reporter
 from ssmt.errors import UserError
-from ssmt.text.lines import name_of, read_lines, read_parallel, require_equal_lengths, require_file
+from ssmt.files import name_of, require_file
+from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths
 
 if TYPE_CHECKING:
     from ssmt.evaluation.composition import Subset

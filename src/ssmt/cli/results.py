@@ -16,7 +16,7 @@ from typer.core import TyperCommand
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
-from ssmt.text.lines import STANDARD_STREAM, open_for_writing
+from ssmt.files import STANDARD_STREAM, open_for_writing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,9 @@ import typer.core
 
 from ssmt.config import Config, Preset, compose, differences, without_effect
 from ssmt.errors import UserError
+from ssmt.files import name_of
 from ssmt.progress import TerminalReporter, tracked
-from ssmt.text.lines import name_of, read_lines, read_parallel
+from ssmt.text.lines import read_lines, read_parallel
 
 if TYPE_CHECKING:
     from ssmt.translator import Translator

@@ -126,8 +126,8 @@ def _decode_model(
     device: str,
 ) -> None:
     """All points of one model; it is loaded only if one of them is left to do."""
+    from ssmt.directory import WEIGHTS
     from ssmt.evaluation import sweep as sweeps
-    from ssmt.model.directory import WEIGHTS
 
     weights = sweeps.digest(path / WEIGHTS)
     if any(done["model"] == name and done["weights"] != weights for done in directory.results()):
@@ -147,7 +147,7 @@ def _decode_model(
 
 def _searches_of(model: Path) -> list[Search]:
     """Those that a beam makes a difference to."""
-    from ssmt.model.directory import load_config
+    from ssmt.directory import load_config
     from ssmt.registry import kind_of
 
     return [search for search in kind_of(load_config(model)).searches if search != "sample"]
@@ -213,9 +213,9 @@ def train(
     For example --grid network.encoder_layers+network.decoder_layers=2,4,6 text.lexicon_size=1000,5000. DIR gets
     table.md, table.tex, results.json, plot.svg and plot.png, and each run in runs/.
     """
+    from ssmt.directory import WEIGHTS
     from ssmt.evaluation import plots
     from ssmt.evaluation import sweep as sweeps
-    from ssmt.model.directory import WEIGHTS
     from ssmt.text.corpus import PairReader
     from ssmt.text.preparation import TrainingFiles
     from ssmt.training import run as runs
@@ -270,8 +270,9 @@ def train(
 
 def _train_point(run: Path, values: dict[str, str], device: str) -> dict[str, Any]:
     """Train one point until its end, from wherever it is; its numbers."""
+    from ssmt.devices import choose_device
+    from ssmt.directory import load_description
     from ssmt.evaluation.sweep import training_record
-    from ssmt.model.directory import choose_device, load_description
     from ssmt.registry import build
     from ssmt.training import run as runs
     from ssmt.training.log import read_log

@@ -49,7 +49,7 @@ def train(
     The result is a model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly
     where it stopped. `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
-    from ssmt.model.directory import choose_device
+    from ssmt.devices import choose_device
     from ssmt.text.preparation import TrainingFiles
     from ssmt.training import run
 

@@ -29,16 +29,8 @@ from ssmt.cli.shared import (
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.text.lines import (
-    STANDARD_STREAM,
-    name_of,
-    open_for_writing,
-    read_lines,
-    read_parallel,
-    require_equal_lengths,
-    stream_blocks,
-    stream_lines,
-)
+from ssmt.files import STANDARD_STREAM, name_of, open_for_writing
+from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
 
 
 @app.command()

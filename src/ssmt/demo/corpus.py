@@ -27,7 +27,7 @@ from ssmt.demo import grammar, vocabulary
 from ssmt.demo.grammar import Word
 from ssmt.demo.sentences import Sentence, sample_sentence
 from ssmt.errors import UserError
-from ssmt.text.lines import open_for_writing
+from ssmt.files import open_for_writing
 
 SOURCE, TARGET = "en", "art"
 """Endings of the files; `art` is the ISO 639-2 code for artificial languages."""

@@ -29,8 +29,9 @@ import numpy.typing as npt
 
 from ssmt.errors import UserError
 from ssmt.evaluation.tables import Cell, Table
+from ssmt.files import name_of, open_for_writing
 from ssmt.text.alphabet import is_word_character
-from ssmt.text.lines import name_of, open_for_writing, read_lines, read_parallel, require_equal_lengths
+from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Literal
 
 from ssmt.errors import UserError
+from ssmt.files import name_of
 from ssmt.text.alphabet import is_word_character
-from ssmt.text.lines import name_of, read_lines, require_equal_lengths
+from ssmt.text.lines import read_lines, require_equal_lengths
 
 Cuts = frozenset[int]
 

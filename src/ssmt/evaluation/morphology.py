@@ -38,9 +38,9 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from ssmt import __version__
 from ssmt.evaluation.gold import Cuts, Gold, segments_of
 from ssmt.evaluation.tables import Cell, Table
+from ssmt.version import __version__
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]

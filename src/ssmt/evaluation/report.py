@@ -19,11 +19,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssmt import __version__
 from ssmt.errors import UserError
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.text.lines import open_for_writing
+from ssmt.files import open_for_writing
+from ssmt.version import __version__
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -28,8 +28,8 @@ from ssmt.errors import UserError
 from ssmt.evaluation import plots, tables
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.evaluation.translation import evaluate_translations
+from ssmt.files import open_for_reading, open_for_writing, require_file
 from ssmt.progress import Reporter
-from ssmt.text.lines import open_for_reading, open_for_writing, require_file
 from ssmt.training.log import kept_bits
 from ssmt.translator import LineError
 

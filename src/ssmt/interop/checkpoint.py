@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.text.lines import open_for_reading
+from ssmt.files import open_for_reading
 
 # The options of a run are a Namespace; its running averages can be numbers and arrays of numpy.
 _NUMPY_FUNCTIONS: tuple[Any, ...] = (np.float64(0).__reduce__()[0], np.zeros(1).__reduce__()[0])

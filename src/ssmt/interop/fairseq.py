@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from ssmt.config import Config, NetworkConfig, changed
+from ssmt.directory import save_description, save_weights
 from ssmt.errors import UserError
 from ssmt.interop.checkpoint import Tensors, read_checkpoint
-from ssmt.model.directory import save_description, save_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.text.alphabet import EOM, Alphabet
 from ssmt.text.dictionary import SPECIALS, DictionarySubwords, read_dictionary

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import UserError
-from ssmt.text.lines import read_lines, replacing
+from ssmt.files import replacing
+from ssmt.text.lines import read_lines
 
 PAD, EOS, UNK, EOM = "<pad>", "</s>", "<unk>", "<eom>"  # <eom> ends a segment, </s> the sentence
 SPECIALS = (PAD, EOS, UNK, EOM)

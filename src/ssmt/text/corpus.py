@@ -20,15 +20,8 @@ from torch import Tensor
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.text.lines import (
-    name_of,
-    read_lines,
-    reason,
-    require_equal_lengths,
-    require_file,
-    stream_lines,
-    with_single_blanks,
-)
+from ssmt.files import name_of, reason, require_file
+from ssmt.text.lines import read_lines, require_equal_lengths, stream_lines, with_single_blanks
 
 CHUNK_LINES = 10_000
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours

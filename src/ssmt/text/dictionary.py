@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from ssmt.errors import UserError
-from ssmt.text.lines import read_lines, replacing
+from ssmt.files import replacing
+from ssmt.text.lines import read_lines
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them
 OVERWRITE = "#fairseq:overwrite"

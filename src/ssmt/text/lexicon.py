@@ -16,8 +16,9 @@ import torch
 from torch import Tensor, nn
 
 from ssmt.errors import UserError
+from ssmt.files import replacing
 from ssmt.text.alphabet import EOS, UNK, Alphabet
-from ssmt.text.lines import read_lines, replacing
+from ssmt.text.lines import read_lines
 
 Gram = tuple[int, ...]  # an n-gram as character ids
 ABSENT = -1

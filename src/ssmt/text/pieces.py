@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ssmt.errors import UserError
-from ssmt.text.lines import read_lines, replacing
+from ssmt.files import replacing
+from ssmt.text.lines import read_lines
 from ssmt.text.subwords import MARK, marked
 
 SPECIALS = ("<unk>", "</s>", "<pad>")  # ids as in sentencepiece's models

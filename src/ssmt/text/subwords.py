@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import sentencepiece
 
 from ssmt.errors import UserError
-from ssmt.text.lines import open_for_reading, replacing
+from ssmt.files import open_for_reading, replacing
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ssmt.text.lines import replacing
+from ssmt.files import replacing
 
 
 class RunLog:

@@ -21,8 +21,9 @@ import torch
 from torch import Tensor
 
 from ssmt.config import Config
+from ssmt.devices import has_bf16
+from ssmt.directory import WEIGHTS, save_weights
 from ssmt.errors import UserError
-from ssmt.model.directory import WEIGHTS, has_bf16, save_weights
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Bar, Reporter, duration
 from ssmt.registry import kind_of

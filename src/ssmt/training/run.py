@@ -13,16 +13,8 @@ import numpy as np
 import torch
 
 from ssmt.config import Config, changed, differences
+from ssmt.directory import CONFIG, SEGMENTER, WEIGHTS, load_config, load_description, save_config, save_description
 from ssmt.errors import UserError
-from ssmt.model.directory import (
-    CONFIG,
-    SEGMENTER,
-    WEIGHTS,
-    load_config,
-    load_description,
-    save_config,
-    save_description,
-)
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.alphabet import Alphabet

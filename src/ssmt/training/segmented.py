@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from ssmt import lattice
-from ssmt.model.directory import SEGMENTER, load_config, load_model
+from ssmt.directory import SEGMENTER, load_config, load_model
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut

@@ -15,9 +15,9 @@ from torch import Tensor
 from ssmt import tensors
 from ssmt.config import Config
 from ssmt.errors import UserError
+from ssmt.files import replacing
 from ssmt.model.translation import TranslationModel
 from ssmt.registry import build, kind_of
-from ssmt.text.lines import replacing
 from ssmt.text.vocabulary import BothSides
 
 CONFIG, WEIGHTS, SEGMENTER = "config.json", "model.safetensors", "segmenter"
@@ -69,20 +69,3 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
             raise UserError(f"{path}: tensor {name!r} has shape {theirs}, but {CONFIG} asks for {ours}")
     model.load_state_dict(weights)
     return model.to(device).eval(), config
-
-
-def has_bf16(device: torch.device) -> bool:
-    """Of a cuda device: older ones only emulate it."""
-    return torch.version.hip is not None or torch.cuda.get_device_properties(device).major >= 8
-
-
-def choose_device(name: str) -> torch.device:
-    """`auto` takes the first that is there of cuda, mps, cpu."""
-    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
-    if name == "auto":
-        name = next(kind for kind, there in available.items() if there)
-    kind, _, number = name.partition(":")
-    count = torch.cuda.device_count() if kind == "cuda" else 1
-    if not available.get(kind, False) or (":" in name and not (number.isdecimal() and int(number) < count)):
-        raise UserError(f"--device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
-    return torch.device(name)
