@@ -32,11 +32,13 @@ from random_models import random_ssmt, random_subword
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
-from ssmt.search.beam import Limits, SearchOptions, beam_search
+from ssmt.search.job import Request
+from ssmt.search.options import SearchOptions
+from ssmt.search.beam import beam_search
 from ssmt.search.decode import decode
 from ssmt.search.open_segments import generable
 from ssmt.search.subword import SubwordScorer
-from ssmt.text.corpus import padded
+from ssmt.text.batch import padded
 from ssmt.text.lines import read_lines
 from ssmt.translator import Translator
 

@@ -75,7 +75,7 @@ def benchmark(source: Path, target: Path, config: TextConfig) -> list[Result]:
         begun = time.process_time()
         vocabulary, _ = prepare(files, config, data, Reporter())
         seconds = time.process_time() - begun
-        corpus = Corpus(data / "train", vocabulary.source_pad, vocabulary.target_pad)
+        corpus = Corpus(data / "train", vocabulary.batch_symbols)
         characters = int(corpus.characters.sum())
         # The same files serve for validation too, so the text is encoded twice.
         results.append(Result("prepare", 2 * characters, round(seconds, 4), round(2 * characters / seconds)))

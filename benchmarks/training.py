@@ -33,7 +33,7 @@ from ssmt.lattice import marginal
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.text.alphabet import Alphabet
-from ssmt.text.corpus import Batch, make_batch
+from ssmt.text.batch import Batch, make_batch
 from ssmt.text.lexicon import most_frequent_ngrams
 from ssmt.text.lines import read_lines
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
@@ -56,8 +56,7 @@ def batch_for(model: SSMT | SubwordTransformer, sources: list[str], targets: lis
     return make_batch(
         vocabulary.encode_sources(sources),
         vocabulary.encode_targets(targets),
-        vocabulary.source_pad,
-        vocabulary.target_pad,
+        vocabulary.batch_symbols,
         characters=sum(len(target) + 1 for target in targets),
     )
 

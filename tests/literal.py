@@ -37,8 +37,8 @@ class LiteralModel:
         return [id for id, symbol in enumerate(self.alphabet.symbols) if len(symbol) == 1 or id == eos]
 
     def state(self, prefix: Ids) -> Tensor:
-        target = torch.tensor([[*prefix, self.alphabet.eos]])
-        return self.model.decoder.states(target, self.memory)[0, len(prefix)]
+        read = torch.tensor([[self.model.vocabulary.start, *prefix]])
+        return self.model.decoder.states(read, self.memory)[0, -1]
 
     def share(self, prefix: Ids) -> float:
         """g_j: the character model's share."""

@@ -11,7 +11,7 @@ import torch
 from ssmt.config import Config, TextConfig, changed
 from ssmt.model.ssmt import SSMT
 from ssmt.text.alphabet import Alphabet
-from ssmt.text.corpus import Batch, make_batch
+from ssmt.text.batch import Batch, make_batch
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import Vocabulary
@@ -60,8 +60,7 @@ def batch_of(model: SSMT, pairs: Iterable[tuple[str, str]]) -> Batch:
     return make_batch(
         vocabulary.encode_sources(sources),
         vocabulary.encode_targets(targets),
-        vocabulary.source_pad,
-        vocabulary.target_pad,
+        vocabulary.batch_symbols,
     )
 
 

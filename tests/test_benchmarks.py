@@ -33,9 +33,9 @@ def test_growth_is_drawn_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 def test_forced_words_keep_their_blanks_and_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
     decoding = importlib.import_module("decoding")
-    from ssmt.search.beam import SearchOptions
     from ssmt.search.decode import decode
-    from ssmt.text.corpus import padded
+    from ssmt.search.options import SearchOptions
+    from ssmt.text.batch import padded
     from tests.models import SOURCES, random_model
 
     model = random_model()

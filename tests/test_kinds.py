@@ -5,29 +5,31 @@ from __future__ import annotations
 import json
 from dataclasses import astuple, replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 import sacrebleu
 import torch
 import torch.nn.functional as F
 from safetensors.torch import load_file
+from torch import Tensor
 
 from ssmt import Translator
-from ssmt.config import PRESETS, Config, ModelName, compose, differences, without_effect
+from ssmt.config import PRESETS, Config, NetworkConfig, compose, differences
 from ssmt.directory import load_model
 from ssmt.errors import UserError
+from ssmt.model.body import Body, Cache, Memory
+from ssmt.model.layers import Embedding
 from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Reporter
-from ssmt.registry import KINDS
+from ssmt.registry import KINDS, kind_of
 from ssmt.segmentation import Segmentation, join_segments
-from ssmt.text.corpus import Batch
+from ssmt.text.batch import Batch
 from ssmt.text.lines import read_lines
 from ssmt.text.pieces import Pieces
 from ssmt.text.preparation import TrainingFiles
-from ssmt.text.vocabulary import SubwordVocabulary
+from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary
 from ssmt.training import run
 from ssmt.training.log import read_log
 from tests.cli.test_bad_input import Ssmt, ssmt  # noqa: F401 (a fixture)
@@ -79,10 +81,6 @@ def valid(toy_files: TrainingFiles) -> tuple[list[str], list[str]]:
     return read_lines(toy_files.valid_source), read_lines(toy_files.valid_target)
 
 
-def test_every_name_has_an_entry() -> None:
-    assert tuple(KINDS) == get_args(ModelName)
-
-
 class Untied(TranslationModel):
     """A network that the program does not know: its output layer is its own."""
 
@@ -90,26 +88,93 @@ class Untied(TranslationModel):
         super().__init__(vocabulary)
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
-        self.decoder = Decoder(len(target), config.network, target.pad, target.eos)
+        self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
         self.logits = torch.nn.Linear(config.network.width, len(target))
         self.padding = target.pad
 
     def log_probability(self, batch: Batch) -> torch.Tensor:
-        logits = self.logits(self.decoder.states(batch.target, self.encode(batch.source)))
+        logits = self.logits(self.states(batch))
         nats = F.cross_entropy(logits.mT, batch.target, ignore_index=self.padding, reduction="none")
         return -nats.sum(dim=1)
 
 
-def test_a_new_network_is_one_class_and_one_entry(
+def test_a_new_kind_is_one_class_and_one_entry(
     tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(KINDS, "ulm", replace(KINDS["ulm"], network=Untied))
-    model = Translator.load(trained(tmp_path / "untied", toy_files, "model=ulm"), "cpu")
+    monkeypatch.setitem(KINDS, "untied", replace(KINDS["ulm"], network=Untied))
+    directory = trained(tmp_path / "untied", toy_files, "model=untied", "text.subword_sampling=0.1")
+    model = Translator.load(directory, "cpu")
     assert isinstance(model.model, Untied)
     sources, targets = (read_lines(path)[:3] for path in (toy_files.valid_source, toy_files.valid_target))
     found = model.translate(sources)
     assert model.score(sources, found.texts) == pytest.approx(found.scores, abs=1e-4)
     assert sacrebleu.corpus_chrf(found.texts, [targets]).score > 20
+    assert ["".join(cut) for cut in model.segment(sources, targets)] == targets
+    assert len(Translator.load(directory, "cpu", int8=True).translate(sources).texts) == 3
+
+
+def test_a_kind_that_is_not_there_is_named(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    with pytest.raises(UserError, match="no kind of model 'bpee'; did you mean 'bpe'\\?; known: ssmt, bpe, ulm, dpe"):
+        trained(tmp_path / "none", toy_files, "model=bpee")
+    assert not (tmp_path / "none").exists()
+
+
+class Recurrent(Body):
+    """A body that the program does not know: a GRU over characters that sees the mean of the source."""
+
+    def __init__(self, embedding: Embedding, width: int) -> None:
+        super().__init__()
+        self.embedding, self.cell = embedding, torch.nn.GRUCell(2 * width, width)
+
+    def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
+        cache = self.start(memory, len(previous), 1)
+        return torch.stack([self.step(symbols, cache) for symbols in previous.unbind(dim=1)], dim=1)
+
+    def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
+        assert memory is not None
+        weights = memory.mask / memory.mask.sum(dim=1, keepdim=True)
+        mean = (memory.states * weights.unsqueeze(-1)).sum(dim=1)
+        return RecurrentCache(mean, torch.zeros_like(mean).repeat_interleave(hypotheses, dim=0))
+
+    def step(self, symbols: Tensor, cache: Cache, reading: Tensor | None = None) -> Tensor:
+        assert isinstance(cache, RecurrentCache)
+        source = cache.source.repeat_interleave(len(symbols) // len(cache.source), dim=0)
+        state = self.cell(torch.cat([self.embedding.tokens(symbols), source], dim=1), cache.state)
+        cache.state = state if reading is None else torch.where(reading.unsqueeze(1), state, cache.state)
+        return state
+
+
+class RecurrentCache(Cache):
+    def __init__(self, source: Tensor, state: Tensor) -> None:
+        self.source, self.state = source, state
+
+    def reorder(self, rows: Tensor) -> None:
+        self.state = self.state[rows]
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        self.source = self.source[sentences]
+
+
+class RecurrentSSMT(SSMT):
+    @staticmethod
+    def body(embedding: Embedding, vocabulary: Vocabulary, config: NetworkConfig) -> Body:
+        return Recurrent(embedding, config.width)
+
+
+def test_a_new_body_is_one_class(tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Segment scores, lattice and all searches see the states alone."""
+    monkeypatch.setitem(KINDS, "recurrent", replace(KINDS["ssmt"], network=RecurrentSSMT))
+    few = ["training.max_updates=30", "training.validate_every=30"]
+    model = Translator.load(trained(tmp_path / "recurrent", toy_files, "model=recurrent", *few), "cpu")
+    sources, targets = (read_lines(path)[:5] for path in (toy_files.valid_source, toy_files.valid_target))
+    found = model.translate(sources, n_best=2)
+    for source, texts, scores in zip(sources, found.texts, found.scores, strict=True):
+        assert model.score([source] * 2, texts) == pytest.approx(scores, abs=1e-4)
+    for search in model.kind.searches:
+        together, alone = (
+            model.translate(sources, search=search, max_length=20, batch_characters=size).texts for size in (9000, 1)
+        )
+        assert together == alone
     assert ["".join(cut) for cut in model.segment(sources, targets)] == targets
 
 
@@ -160,7 +225,7 @@ def test_only_settings_said_to_be_without_effect_are(
     if given & {"network.characters", "network.lexicon"}:  # with both off, nothing would generate segments
         changes = {key: value for key, value in changes.items() if key not in ("network.characters", "network.lexicon")}
     same = {key for key, change in changes.items() if weights(key, change) == unchanged}
-    assert same == without_effect(config) & set(changes)
+    assert same == kind_of(config).settings_without_effect(config) & set(changes)
 
 
 def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, toy_files: TrainingFiles) -> None:  # noqa: F811
@@ -181,7 +246,9 @@ def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, t
 @pytest.mark.parametrize("path", ABLATIONS, ids=lambda path: path.stem)
 def test_ablations_set_nothing_without_effect(path: Path, preset: str) -> None:
     config = compose(preset, path)
-    assert not {key for key, _, _ in differences(compose(preset), config)} & without_effect(config)
+    assert not {key for key, _, _ in differences(compose(preset), config)} & kind_of(config).settings_without_effect(
+        config
+    )
 
 
 def test_scores_of_cuts_by_posterior_do_not_depend_on_the_batch(
@@ -218,8 +285,7 @@ def test_the_output_does_not_depend_on_the_batch(model: Translator, valid: tuple
     sources, targets = valid
     for search in (model.kind.searches[0], "sample"):
         together, alone = (
-            model.translate(sources, search=search, n_best=2, batch_characters=size)  # type: ignore[arg-type]
-            for size in (10_000, 1)
+            model.translate(sources, search=search, n_best=2, batch_characters=size) for size in (10_000, 1)
         )
         assert together.texts == alone.texts
         assert together.segments == alone.segments

@@ -25,9 +25,9 @@ from ssmt import Translator, lattice
 from ssmt.demo import Sentence
 from ssmt.evaluation.plots import FAINT, GRID, INK, PAPER, SERIES
 from ssmt.model.ssmt import SSMT
-from ssmt.search.beam import Limits
+from ssmt.search.job import Request
 from ssmt.search.marginal import MarginalScorer
-from ssmt.text.corpus import make_batch, padded
+from ssmt.text.batch import make_batch, padded
 
 SOURCE, TARGET = "The guest who dances sees you.", "Isitatande esivilayo siyakuhika."  # of the demo corpus
 WORD = "siyakuhika"  # si|ya|ku|hik|a: it (the guest) - present tense - you - see - final vowel
@@ -70,7 +70,7 @@ def scores_of(translator: Translator, source: str, target: str) -> tuple[Tensor,
     """The lattice of one pair, and its length."""
     model, vocabulary = model_of(translator), translator.vocabulary
     encoded = vocabulary.encode_sources([source]), vocabulary.encode_targets([target])
-    batch = make_batch(*encoded, vocabulary.source_pad, vocabulary.target_pad)
+    batch = make_batch(*encoded, vocabulary.batch_symbols)
     with torch.inference_mode():
         return model.lattice(batch), batch.target_lengths
 

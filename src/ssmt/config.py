@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -18,7 +18,6 @@ from ssmt.errors import UserError
 from ssmt.files import stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
-ModelName = Literal["ssmt", "bpe", "ulm", "dpe"]
 LexiconSource = Literal["ngrams", "bpe", "ulm", "file"]
 Layer = tuple[str, Mapping[str, Any]]  # where settings come from, and the settings
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
@@ -155,7 +154,7 @@ class SegmenterConfig(Section):
 class Config(Section):
     """Everything that a run needs to know besides its files."""
 
-    model: ModelName = Field(
+    model: str = Field(
         "ssmt", description="ssmt, or a Transformer on subwords: cut by bpe, by ulm, or by a first model (dpe)"
     )
     text: TextConfig = TextConfig()
@@ -163,28 +162,19 @@ class Config(Section):
     training: TrainingConfig = TrainingConfig()
     segmenter: SegmenterConfig = SegmenterConfig()
 
-    @model_validator(mode="after")
-    def _check(self) -> Config:
-        if self.text.subword_sampling and self.model not in ("bpe", "ulm"):
-            raise ValueError(f"text.subword_sampling is for bpe and ulm; {self.model} has no subwords to sample")
-        lexicons = {self.text.lexicon} | ({self.segmenter.lexicon} if self.model == "dpe" else set())
-        if ("file" in lexicons) != (self.text.lexicon_file is not None):
-            raise ValueError("lexicon: file (of text, or of dpe's segmenter) and text.lexicon_file: PATH go together")
-        return self
-
     @property
     def of_segmenter(self) -> Config:
         """The configuration of dpe's first model."""
-        own = self.segmenter
-        limits = {key: getattr(own, key) for key in ("max_epochs", "max_updates", "max_minutes")}
+        segmenter = self.segmenter
+        limits = {key: getattr(segmenter, key) for key in ("max_epochs", "max_updates", "max_minutes")}
         changes = {
             "model": "ssmt",
             "text": {
-                "lexicon": own.lexicon,
-                "lexicon_file": self.text.lexicon_file if own.lexicon == "file" else None,
-                "longest_segment": own.longest_segment,
+                "lexicon": segmenter.lexicon,
+                "lexicon_file": self.text.lexicon_file if segmenter.lexicon == "file" else None,
+                "longest_segment": segmenter.longest_segment,
             },
-            "network": {"characters": own.characters, "lexicon": True},
+            "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},
         }
         return changed(self, changes, "segmenter")
@@ -223,7 +213,7 @@ assert tuple(PRESETS) == get_args(Preset)
 def compose(preset: str = "base", file: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
     """A preset, changed by a YAML file, changed by `section.key=value` settings."""
     if preset not in PRESETS:
-        raise UserError(f"There is no preset {preset!r}{_did_you_mean(preset, PRESETS)}; known: {', '.join(PRESETS)}")
+        raise UserError(f"There is no preset {preset!r}{did_you_mean(preset, PRESETS)}; known: {', '.join(PRESETS)}")
     layers: list[Layer] = [(f"preset {preset}", PRESETS[preset])]
     if file is not None:
         layers.append((str(file), _read_yaml(file)))
@@ -251,28 +241,6 @@ def differences(old: Config, new: Config) -> Iterator[tuple[str, Any, Any]]:
         for key in type(before).model_fields:
             if getattr(before, key) != getattr(after, key):
                 yield f"{section}.{key}", getattr(before, key), getattr(after, key)
-
-
-def without_effect(config: Config) -> set[str]:
-    """The keys that make no difference to the model of a config."""
-    entries = {"text.lexicon", "text.lexicon_file", "text.lexicon_size"}
-    spelling = {"network.character_width", "network.proper"}
-    lattice = {"text.longest_segment", "network.lexicon", "network.characters", "network.character_layers"}
-    of_segmenter = {f"segmenter.{key}" for key in SegmenterConfig.model_fields}
-    if config.model in ("bpe", "ulm"):
-        unused = entries | spelling | lattice | of_segmenter
-        return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
-    if config.model == "dpe":
-        replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
-        unused = replaced | {"text.shared_vocabulary"} | _of_no_use_with(config.segmenter.lexicon)
-        return unused if config.segmenter.characters else unused | spelling
-    unused = of_segmenter | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
-    unused |= _of_no_use_with(config.text.lexicon) | (set() if config.network.characters else spelling)
-    return unused if config.network.lexicon else unused | entries
-
-
-def _of_no_use_with(lexicon: LexiconSource) -> set[str]:
-    return {"text.lexicon_size"} if lexicon == "file" else set()
 
 
 def commented_yaml(config: Config) -> str:
@@ -375,6 +343,6 @@ def _explain(problem: Any) -> str:
     return f"there is no setting {key!r}{hint}"
 
 
-def _did_you_mean(word: str, known: Any) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     near = difflib.get_close_matches(word, list(known), n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -1,26 +1,29 @@
-"""The kinds of model: what the rest of the program has to know of each, in one entry.
+"""The kinds of model: all that differs between them, in one entry each.
 
-A new kind is one file in `ssmt.model`, one name in `ssmt.config.ModelName` and one entry here.
+A new kind is one file in `ssmt.model` and one entry here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ssmt.config import Config, ModelName
+from ssmt.config import Config, LexiconSource, SegmenterConfig, did_you_mean
 from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
-from ssmt.model.transformer import Memory
-from ssmt.model.translation import ScoreType, Search, TranslationModel
-from ssmt.search.beam import Limits, Scorer
+from ssmt.model.translation import TranslationModel
+from ssmt.search.decode import BATCH_CHARACTERS, search_texts
+from ssmt.search.job import Hypothesis, NewScorer
 from ssmt.search.marginal import MarginalScorer
+from ssmt.search.options import ScoreType, SearchOptions
 from ssmt.search.subword import SubwordScorer
-from ssmt.segmentation import LatticeSegmenter, Segmenter, SubwordSegmenter
+from ssmt.search.table import SEARCHES, Search
+from ssmt.segmentation import LatticeSegmenter, PieceSegmenter, Segmenter, SubwordSegmenter
 from ssmt.text.preparation import Learn, learn_segmental, learn_subwords
+from ssmt.text.subwords import Algorithm
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
 
 
@@ -28,48 +31,115 @@ from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
 class Kind:
     network: type[Any]  # a TranslationModel, from a vocabulary of this kind and a configuration
     vocabulary: type[BothSides]
-    scorer: Callable[[Any, Memory, int, Limits], Scorer]  # of the strings that the network writes, symbol by symbol
-    segmenter: Callable[[Any], Segmenter]  # how the network, or its vocabulary, cuts a given text
-    searches: tuple[Search, ...]  # the first is the default
+    scorer: NewScorer  # of the strings that the network writes, symbol by symbol
+    segmenter: Callable[[Any, Segmenter | None], Segmenter]  # how it cuts a text; given the first model's, if any
+    searches: tuple[str, ...]  # the first is the default
     score_type: ScoreType  # of `score`: the sum over all segmentations, or the text as it is tokenised
-    learn: Learn | None = None  # the vocabulary, from the training text; none: from the text that a segmenter has cut
+    settings_without_effect: Callable[[Config], set[str]]
+    learn: Learn | None = None  # the vocabulary, from the training text; none: from the text that a first model has cut
+    sampling: Algorithm | None = None  # how training text is cut anew in each epoch, where that can be
 
     @property
     def segments_first(self) -> bool:
-        """A first model, kept in the directory, cuts this one's text."""
+        """Two stages: a first model, kept in the directory, cuts this one's text."""
         return self.learn is None
 
-    def search(self, name: Search | None) -> Search:
+    def search(self, name: str | None = None) -> Search:
         """The search of that name, or the default one."""
         if name is not None and name not in self.searches:
             raise UserError(f"This model has no search {name!r}; it has {', '.join(self.searches)}")
-        return name or self.searches[0]
+        return SEARCHES[name or self.searches[0]]
+
+    def score_type_of(self, search: Search | None = None, best_path: bool = False) -> ScoreType:
+        """What scores are of: those of a search or, without one, those of `score`."""
+        if search is None and best_path and self.score_type == "marginal":
+            return "path"
+        return (search.score_type if search else None) or self.score_type
+
+    def translate(
+        self,
+        model: TranslationModel,
+        sources: Sequence[str],
+        options: SearchOptions,
+        length_ratio: float,
+        prefixes: Sequence[str] | None = None,
+        batch_characters: int = BATCH_CHARACTERS,
+    ) -> list[list[Hypothesis]]:
+        """Finished hypotheses of each source, best first."""
+        search = self.search(options.search)
+        return search_texts(model, self.scorer, search, sources, options, length_ratio, prefixes, batch_characters)
+
+    def check(self, config: Config) -> None:
+        """Refuse what contradicts itself for this kind."""
+        if config.text.subword_sampling and self.sampling is None:
+            raise UserError(f"text.subword_sampling: a model of kind {config.model} has no subwords to sample")
+        lexicons = {config.text.lexicon} | ({config.segmenter.lexicon} if self.segments_first else set())
+        if ("file" in lexicons) != (config.text.lexicon_file is not None):
+            raise UserError(
+                "lexicon: file (of text, or of a first model's segmenter) and text.lexicon_file: PATH go together"
+            )
 
 
-_SEGMENTAL = partial(Kind, SSMT, Vocabulary, MarginalScorer, LatticeSegmenter)
+_ENTRIES = {"text.lexicon", "text.lexicon_file", "text.lexicon_size"}
+_SPELLING = {"network.character_width", "network.proper"}
+_LATTICE = {"text.longest_segment", "network.lexicon", "network.characters", "network.character_layers"}
+_OF_SEGMENTER = {f"segmenter.{key}" for key in SegmenterConfig.model_fields}
+
+
+def _unused_with(lexicon: LexiconSource) -> set[str]:
+    return {"text.lexicon_size"} if lexicon == "file" else set()
+
+
+def _unused_by_segmental(config: Config) -> set[str]:
+    unused = _OF_SEGMENTER | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
+    unused |= _unused_with(config.text.lexicon) | (set() if config.network.characters else _SPELLING)
+    return unused if config.network.lexicon else unused | _ENTRIES
+
+
+def _unused_by_subwords(config: Config) -> set[str]:
+    unused = _ENTRIES | _SPELLING | _LATTICE | _OF_SEGMENTER
+    return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
+
+
+def _unused_by_pieces(config: Config) -> set[str]:
+    replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
+    unused = replaced | {"text.shared_vocabulary"} | _unused_with(config.segmenter.lexicon)
+    return unused if config.segmenter.characters else unused | _SPELLING
+
+
 _SUBWORDS = partial(
-    Kind, SubwordTransformer, SubwordVocabulary, SubwordScorer, SubwordSegmenter, ("beam", "sample"), "tokens"
+    Kind, SubwordTransformer, SubwordVocabulary, SubwordScorer, searches=("beam", "sample"), score_type="tokens"
 )
+_CUT_BEFORE = partial(_SUBWORDS, SubwordSegmenter, settings_without_effect=_unused_by_subwords)
 
-KINDS: dict[ModelName, Kind] = {
-    "ssmt": _SEGMENTAL(("marginal", "dynamic", "mixture", "sample"), "marginal", learn_segmental),
-    "bpe": _SUBWORDS(learn=partial(learn_subwords, "bpe")),
-    "ulm": _SUBWORDS(learn=partial(learn_subwords, "unigram")),
-    "dpe": _SUBWORDS(),
+KINDS: dict[str, Kind] = {
+    "ssmt": Kind(
+        SSMT,
+        Vocabulary,
+        MarginalScorer,
+        LatticeSegmenter,
+        searches=("marginal", "dynamic", "mixture", "sample"),
+        score_type="marginal",
+        settings_without_effect=_unused_by_segmental,
+        learn=learn_segmental,
+    ),
+    "bpe": _CUT_BEFORE(learn=partial(learn_subwords, "bpe"), sampling="bpe"),
+    "ulm": _CUT_BEFORE(learn=partial(learn_subwords, "unigram"), sampling="unigram"),
+    "dpe": _SUBWORDS(PieceSegmenter, settings_without_effect=_unused_by_pieces),
 }
 
 
 def kind_of(config: Config) -> Kind:
-    return KINDS[config.model]
+    """The entry of a configuration's model; what makes no sense for that kind is refused."""
+    if config.model not in KINDS:
+        near = did_you_mean(config.model, KINDS)
+        raise UserError(f"There is no kind of model {config.model!r}{near}; known: {', '.join(KINDS)}")
+    kind = KINDS[config.model]
+    kind.check(config)
+    return kind
 
 
 def build(vocabulary: BothSides, config: Config) -> TranslationModel:
     """The network with fresh weights."""
     model: TranslationModel = kind_of(config).network(vocabulary, config)
     return model
-
-
-def scorer_for(model: TranslationModel, memory: Memory, rows: int, limits: Limits) -> Scorer:
-    """What searches ask of a model; kinds that share a network share it."""
-    kind = next(kind for kind in KINDS.values() if type(model) is kind.network)
-    return kind.scorer(model, memory, rows, limits)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeVar
 
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
@@ -15,9 +16,12 @@ from torch import Tensor
 from ssmt import lattice
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
-from ssmt.model.translation import ScoreType, TranslationModel
+from ssmt.model.translation import TranslationModel
+from ssmt.search.job import Hypothesis
+from ssmt.search.options import ScoreType
 from ssmt.text.alphabet import is_word_character
-from ssmt.text.corpus import Batch, batches_by_length, make_batch
+from ssmt.text.batch import Batch, batches_by_length, make_batch
+from ssmt.text.pieces import segmented_line
 from ssmt.text.subwords import TargetSubwords
 
 Result = TypeVar("Result")
@@ -59,10 +63,26 @@ def cut(text: str, ends: Sequence[bool]) -> list[str]:
 
 
 class Segmenter(ABC):
-    """Cuts texts given their sources."""
+    """How a model cuts texts given their sources, and how it reads them."""
 
     score_type: ScoreType  # of its segmentations
     cuts_anywhere: bool = False  # of its segmentations
+    model: TranslationModel
+
+    @abstractmethod
+    def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
+        """Targets as the model reads them, `</s>` at the end."""
+
+    @abstractmethod
+    def of_hypotheses(
+        self, sources: Sequence[str], hypotheses: Sequence[Hypothesis], batch_characters: int
+    ) -> list[Segmentation]:
+        """What a search has found, as text that is cut."""
+
+    def log_probabilities(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> list[float]:
+        """log p of each target given its source: over all its segmentations, or as the model reads it."""
+        encoded = self.encode(sources, texts, batch_characters)
+        return log_probabilities(self.model, sources, texts, encoded, batch_characters)
 
     @abstractmethod
     def n_best(
@@ -86,10 +106,29 @@ class Segmenter(ABC):
 class LatticeSegmenter(Segmenter):
     """Weighs all segmentations of a text against each other."""
 
-    score_type = "path"
+    score_type: ScoreType = "path"
 
-    def __init__(self, model: SSMT) -> None:
-        self.model = model
+    def __init__(self, model: SSMT, first: Segmenter | None = None) -> None:
+        self.model: SSMT = model
+
+    def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
+        return self.model.vocabulary.encode_targets(texts)
+
+    def of_hypotheses(
+        self, sources: Sequence[str], hypotheses: Sequence[Hypothesis], batch_characters: int
+    ) -> list[Segmentation]:
+        """Those of a search over strings get the best segmentation of their string."""
+        vocabulary = self.model.vocabulary
+        strings = [row for row, hypothesis in enumerate(hypotheses) if hypothesis.ends is None]
+        texts = [vocabulary.decode(hypotheses[row].symbols) for row in strings]
+        best = self.n_best([sources[row] for row in strings], texts, 1, batch_characters)
+        segments_of_row = {row: ranked[0].segments for row, ranked in zip(strings, best, strict=True)}
+        for row, hypothesis in enumerate(hypotheses):
+            if hypothesis.ends is not None:
+                bounds = pairwise([0, *hypothesis.ends])
+                pieces = [vocabulary.decode(hypothesis.symbols[start:end]) for start, end in bounds]
+                segments_of_row[row] = [piece for piece in pieces if piece]  # specials have no text
+        return [Segmentation(segments_of_row[row], hypothesis.score) for row, hypothesis in enumerate(hypotheses)]
 
     def n_best(
         self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
@@ -101,10 +140,10 @@ class LatticeSegmenter(Segmenter):
                 for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
             ]
 
-        found = self._over_lattices(sources, texts, of_batch, batch_characters)
+        paths_of_texts = self._over_lattices(sources, texts, of_batch, batch_characters)
         return [
             [Segmentation(cut(text, ends), score) for score, ends in paths]
-            for text, paths in zip(texts, found, strict=True)
+            for text, paths in zip(texts, paths_of_texts, strict=True)
         ]
 
     def by_posterior(
@@ -120,8 +159,8 @@ class LatticeSegmenter(Segmenter):
             ends &= torch.arange(ends.shape[1], device=ends.device) < batch.target_lengths.unsqueeze(1)
             return list(zip(lattice.path_score(scores, ends).tolist(), ends.tolist(), strict=True))
 
-        found = self._over_lattices(sources, texts, of_batch, batch_characters)
-        return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, found, strict=True)]
+        scored_ends = self._over_lattices(sources, texts, of_batch, batch_characters)
+        return [Segmentation(cut(text, ends), score) for text, (score, ends) in zip(texts, scored_ends, strict=True)]
 
     def boundary_posteriors(
         self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
@@ -154,17 +193,44 @@ class LatticeSegmenter(Segmenter):
 class SubwordSegmenter(Segmenter):
     """Cuts a text as its subwords are cut, in one way and without a doubt, whatever its source."""
 
-    score_type = "tokens"
+    score_type: ScoreType = "tokens"
     cuts_anywhere = True
 
-    def __init__(self, model: SubwordTransformer) -> None:
-        self.model = model
+    def __init__(self, model: SubwordTransformer, first: Segmenter | None = None) -> None:
+        self.model: SubwordTransformer = model
+
+    def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
+        return self.model.vocabulary.encode_targets(texts)
+
+    def of_hypotheses(
+        self, sources: Sequence[str], hypotheses: Sequence[Hypothesis], batch_characters: int
+    ) -> list[Segmentation]:
+        """A search can write a text in other subwords than the text itself is cut into. Segments and score are then
+        those of the latter, so that `log_probabilities` agrees."""
+        vocabulary = self.model.vocabulary
+        texts = [vocabulary.decode(hypothesis.symbols) for hypothesis in hypotheses]
+        encoded = self.encode(sources, texts, batch_characters)
+        symbols = [np.asarray(ids)[:-1].tolist() for ids in encoded]
+        others = [row for row, hypothesis in enumerate(hypotheses) if hypothesis.symbols != symbols[row]]
+        rescored = log_probabilities(
+            self.model,
+            [sources[row] for row in others],
+            [texts[row] for row in others],
+            [encoded[row] for row in others],
+            batch_characters,
+        )
+        scores = [hypothesis.score for hypothesis in hypotheses]
+        for row, score in zip(others, rescored, strict=True):
+            scores[row] = score
+        return [
+            Segmentation(vocabulary.segments(ids), score, self.cuts_anywhere)
+            for ids, score in zip(symbols, scores, strict=True)
+        ]
 
     def n_best(
         self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
     ) -> list[list[Segmentation]]:
-        encoded = self.model.vocabulary.encode_targets(texts)
-        scores = log_probabilities(self.model, sources, texts, encoded, batch_characters)
+        scores = self.log_probabilities(sources, texts, batch_characters)
         return [
             [Segmentation(self._cut(text), score, self.cuts_anywhere)]
             for text, score in zip(texts, scores, strict=True)
@@ -173,7 +239,7 @@ class SubwordSegmenter(Segmenter):
     def by_posterior(
         self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
     ) -> list[Segmentation]:
-        return [few[0] for few in self.n_best(sources, texts, 1, batch_characters)]
+        return [ranked[0] for ranked in self.n_best(sources, texts, 1, batch_characters)]
 
     def boundary_posteriors(
         self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
@@ -187,6 +253,37 @@ class SubwordSegmenter(Segmenter):
         target = self.model.vocabulary.target
         assert isinstance(target, TargetSubwords), "pieces are cut by the segmenter that made them"
         return target.cut(text)
+
+
+class PieceSegmenter(SubwordSegmenter):
+    """Cuts a text as a first model does, which has cut the training text of this one too."""
+
+    score_type: ScoreType = "path"
+    cuts_anywhere = False
+
+    def __init__(self, model: SubwordTransformer, first: Segmenter | None = None) -> None:
+        super().__init__(model)
+        assert first is not None
+        self.first = first
+
+    def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
+        best = self.first.n_best(sources, texts, 1, batch_characters)
+        return self.model.vocabulary.encode_targets([segmented_line(ranked[0].segments) for ranked in best])
+
+    def n_best(
+        self, sources: Sequence[str], texts: Sequence[str], n: int, batch_characters: int
+    ) -> list[list[Segmentation]]:
+        return self.first.n_best(sources, texts, n, batch_characters)
+
+    def by_posterior(
+        self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
+    ) -> list[Segmentation]:
+        return self.first.by_posterior(sources, texts, threshold, batch_characters)
+
+    def boundary_posteriors(
+        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
+    ) -> list[list[float]]:
+        return self.first.boundary_posteriors(sources, texts, batch_characters)
 
 
 def log_probabilities(
@@ -221,8 +318,7 @@ def over_batches(
         batch = make_batch(
             [encoded_sources[row] for row in rows],
             [encoded[row] for row in rows],
-            vocabulary.source_pad,
-            vocabulary.target_pad,
+            vocabulary.batch_symbols,
         ).to(model.device)
         for row, result in zip(rows, of_batch(batch), strict=True):
             results[row] = result

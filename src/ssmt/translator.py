@@ -10,33 +10,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from ssmt.config import Config
+from ssmt.config import Config, did_you_mean
 from ssmt.devices import choose_device
 from ssmt.directory import SEGMENTER, load_model
 from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
 from ssmt.model.int8 import use_int8_weights
-from ssmt.model.translation import ScoreType, TranslationModel
+from ssmt.model.translation import TranslationModel
 from ssmt.registry import kind_of
-from ssmt.search.beam import Hypothesis, SearchOptions
-from ssmt.search.decode import SCORE_TYPES, Search, translate_texts
+from ssmt.search.decode import BATCH_CHARACTERS
+from ssmt.search.job import Hypothesis
+from ssmt.search.options import ScoreType
+from ssmt.search.options import SearchOptions as SearchOptions
 from ssmt.segmentation import Segmentation as Segmentation
-from ssmt.segmentation import Segmenter, log_probabilities
+from ssmt.segmentation import Segmenter
 from ssmt.segmentation import cut as cut
 from ssmt.segmentation import join_segments as join_segments
 from ssmt.text.alphabet import describe_characters
 from ssmt.text.lines import normalise as normalise_text
 from ssmt.text.lines import with_single_blanks
-from ssmt.text.pieces import segmented_line
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 
 Method = Literal["viterbi", "posterior"]
 DEFAULT_LENGTH_RATIO = 3.0  # of models whose training text is not known
@@ -44,8 +40,22 @@ SENTENCE_END = re.compile(r"((?<=[.!?…।؟])\s+|(?<=[。！？])\s*)")
 
 
 @dataclass(frozen=True)
-class Translation(Segmentation):
-    """One translation with its segments; `score` is what the search's score type says."""
+class Translation:
+    """One translation; `score` is what the search's score type says."""
+
+    text: str
+    score: float
+    segmentation: Segmentation | None = None  # where segments were asked for
+
+    @property
+    def segments(self) -> list[str]:
+        assert self.segmentation is not None, "translated without segments"
+        return self.segmentation.segments
+
+    def joined(self, separator: str) -> str:
+        """The text with a separator at the cuts that are a choice."""
+        assert self.segmentation is not None, "translated without segments"
+        return self.segmentation.joined(separator)
 
 
 class Translations(NamedTuple):
@@ -57,11 +67,11 @@ class Translations(NamedTuple):
 
 
 class Translator:
-    def __init__(self, model: TranslationModel, config: Config, segmenter: Segmenter | None = None) -> None:
-        """`segmenter`: the first model of one whose text another cuts."""
+    def __init__(self, model: TranslationModel, config: Config, first: Segmenter | None = None) -> None:
+        """`first`: how the first model cuts, of a model whose text another cuts."""
         self.model, self.config = model, config
         self.kind, self.vocabulary = kind_of(config), model.vocabulary
-        self.segmenter = segmenter or self.kind.segmenter(model)
+        self.segmenter = self.kind.segmenter(model, first)
 
     @classmethod
     def load(
@@ -69,154 +79,95 @@ class Translator:
     ) -> Translator:
         """`pretokenised`: sources will come already split into the model's subwords, with blanks between them.
         `int8`: weights of 8 bits, on CPU."""
-        models = [load_model(Path(directory), choose_device(device))]
+        model, config = load_model(Path(directory), choose_device(device))
+        first = None
+        if kind_of(config).segments_first:
+            first = cls.load(Path(directory) / SEGMENTER, device, pretokenised).segmenter
         if int8:
-            use_int8_weights(models[0][0])
-        if kind_of(models[0][1]).segments_first:
-            models.append(load_model(Path(directory) / SEGMENTER, choose_device(device)))
-        for model, _ in models if pretokenised else ():
+            use_int8_weights(model)
+        if pretokenised:
             model.vocabulary = model.vocabulary.for_pretokenised()
-        return cls(*models[0], *(kind_of(config).segmenter(model) for model, config in models[1:]))
+        return cls(model, config, first)
 
-    def score_type(self, search: Search | None = None, best_path: bool = False) -> ScoreType:
+    def score_type(self, search: str | None = None, best_path: bool = False) -> ScoreType:
         """What the scores are of: those of a search or, without one, those of `score`."""
-        if search is None and best_path and self.kind.score_type == "marginal":
-            return "path"
-        return self.kind.score_type if search is None else SCORE_TYPES.get(search, self.kind.score_type)
+        return self.kind.score_type_of(None if search is None else self.kind.search(search), best_path)
 
     def translate(
         self,
         sources: Sequence[str],
-        beam: int = 5,
-        search: Search | None = None,
-        n_best: int = 1,
-        **options: Any,
+        options: SearchOptions | None = None,
+        *,
+        prefixes: Sequence[str] | None = None,
+        batch_characters: int = BATCH_CHARACTERS,
+        **settings: Any,
     ) -> Translations:
-        """Translate, by the model's own search by default (the exact marginal, for a model that segments); the options
-        are those of `n_best_translations`."""
-        found = self.n_best_translations(sources, n_best, beam, search, **options)
-        fields = [[[getattr(one, name) for one in few] for few in found] for name in ("text", "segments", "score")]
-        return Translations(*(fields if n_best > 1 else ([few[0] for few in field] for field in fields)))
+        """Translate, by the model's own search by default (the exact marginal, for a model that segments). How: by
+        `options`, or by their fields as settings (`beam=10, n_best=3`)."""
+        chosen = _options(options, settings)
+        ranked = self.n_best_translations(sources, chosen, prefixes=prefixes, batch_characters=batch_characters)
+        fields = [
+            [[getattr(translation, name) for translation in translations] for translations in ranked]
+            for name in ("text", "segments", "score")
+        ]
+        return Translations(*(fields if chosen.n_best > 1 else ([values[0] for values in field] for field in fields)))
 
     def n_best_translations(
         self,
         sources: Sequence[str],
-        n: int = 1,
-        beam: int = 5,
-        search: Search | None = None,
+        options: SearchOptions | None = None,
         *,
-        length_penalty: float | None = None,
-        min_length: int = 0,
-        max_length: int | None = None,
         prefixes: Sequence[str] | None = None,
-        normalise: Literal["segments", "characters", "none"] = "segments",
-        stop: Literal["safe", "paper"] = "safe",
-        final_normalise: Literal["segments", "characters", "none"] | None = None,
-        average_next: bool = False,
-        temperature: float = 1.0,
-        seed: int = 0,
-        batch_characters: int = 6400,
+        with_segments: bool = True,
+        batch_characters: int = BATCH_CHARACTERS,
+        **settings: Any,
     ) -> list[list[Translation]]:
         """The n best translations of each source, best first; an empty source has one, which is empty.
 
         A source longer than the model's limit is translated in parts that end where its sentences end; it has one
-        translation, and lengths are limited part by part. `search` is one of the model's own. `normalise`, `stop`,
-        `final_normalise` and `average_next` are for dynamic decoding, `temperature` and `seed` for sampling.
+        translation, and lengths are limited part by part. Without segments, the pass over the output that finds them
+        is spared, and scores are those of the search as it stands (of subwords, of the derivation that it found).
         """
-        search = self.kind.search(search)
-        texts = [normalise_text(source) for source in sources]
-        begun = [normalise_text(prefix) for prefix in prefixes or [""] * len(texts)]
+        chosen = _options(options, settings)
+        search = self.kind.search(chosen.search)
+        texts = [normalise_text(source) for source in _sentences(sources, "sources")]
+        begun = [normalise_text(prefix) for prefix in _sentences(prefixes or [""] * len(texts), "prefixes")]
         if len(begun) != len(texts):
             raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
-        settings = SearchOptions(
-            beam, n, length_penalty, min_length, normalise, stop, temperature, final_normalise, average_next
-        )
-        parts: list[list[str]] = []
+        parts_of_texts: list[list[str]] = []
         for number, (text, prefix) in enumerate(zip(texts, begun, strict=True), start=1):
             if unknown := self.vocabulary.unknown_characters(prefix):
                 raise LineError("prefix", number, f"the model has never seen {describe_characters(unknown)}")
-            parts.append(self._parts(text, number) if text.strip() else [])
-        flat = [part for few in parts for part in few]
-        found = translate_texts(
+            parts_of_texts.append(self._parts(text, number) if text.strip() else [])
+        all_parts = [part for parts in parts_of_texts for part in parts]
+        hypotheses = self.kind.translate(
             self.model,
-            flat,
-            search,
-            settings,
+            all_parts,
+            replace(chosen, search=search.name),
             self.config.text.length_ratio or DEFAULT_LENGTH_RATIO,
-            max_length,
-            [begun[i] if k == 0 else "" for i, few in enumerate(parts) for k in range(len(few))],
-            seed,
+            [begun[row] if k == 0 else "" for row, parts in enumerate(parts_of_texts) for k in range(len(parts))],
             batch_characters,
         )
-        segmented = iter(self._segmented(flat, [few[:n] for few in found], batch_characters))
+        hypotheses = [ranked[: chosen.n_best] for ranked in hypotheses]
+        translated = iter(self._translations(all_parts, hypotheses, with_segments, batch_characters))
         results = []
-        for few in parts:
-            translated = [next(segmented) for _ in few]
-            results.append(translated[0] if len(few) == 1 else [_joined([one[0] for one in translated])])
+        for parts in parts_of_texts:
+            of_parts = [next(translated) for _ in parts]
+            results.append(of_parts[0] if len(parts) == 1 else [_joined([ranked[0] for ranked in of_parts])])
         return results
 
-    def _segmented(
-        self, sources: Sequence[str], found: list[list[Hypothesis]], batch_characters: int
+    def _translations(
+        self, sources: Sequence[str], found: list[list[Hypothesis]], with_segments: bool, batch_characters: int
     ) -> list[list[Translation]]:
-        """Hypotheses as text with segments."""
-        hypotheses = [one for few in found for one in few]
-        repeated = [source for source, few in zip(sources, found, strict=True) for _ in few]
-        texts = [self.vocabulary.decode(one.symbols) for one in hypotheses]
-        if isinstance(self.vocabulary, SubwordVocabulary):
-            flat = self._cut_as_text(self.vocabulary, repeated, texts, hypotheses, batch_characters)
+        """Hypotheses as text, with segments where they are asked for."""
+        hypotheses = [hypothesis for ranked in found for hypothesis in ranked]
+        if with_segments:
+            repeated = [source for source, ranked in zip(sources, found, strict=True) for _ in ranked]
+            segmentations = self.segmenter.of_hypotheses(repeated, hypotheses, batch_characters)
+            flat = iter([Translation(cut_text.text, cut_text.score, cut_text) for cut_text in segmentations])
         else:
-            flat = self._cut_as_found(repeated, texts, hypotheses, batch_characters)
-        translations = iter(flat)
-        return [[next(translations) for _ in few] for few in found]
-
-    def _cut_as_found(
-        self, sources: Sequence[str], texts: Sequence[str], found: Sequence[Hypothesis], batch_characters: int
-    ) -> list[Translation]:
-        """Those of a search over strings get the best segmentation of their string."""
-        strings = [row for row, one in enumerate(found) if one.ends is None]
-        best = self.segmenter.n_best(
-            [sources[row] for row in strings], [texts[row] for row in strings], 1, batch_characters
-        )
-        by_lattice = {row: few[0].segments for row, few in zip(strings, best, strict=True)}
-        return [
-            Translation(by_lattice[row] if one.ends is None else _pieces(one, self.vocabulary), one.score)
-            for row, one in enumerate(found)
-        ]
-
-    def _cut_as_text(
-        self,
-        vocabulary: SubwordVocabulary,
-        sources: Sequence[str],
-        texts: Sequence[str],
-        found: Sequence[Hypothesis],
-        batch_characters: int,
-    ) -> list[Translation]:
-        """A search over subwords can write a text in other subwords than the text itself is cut into. Segments and
-        score are then those of the latter, so that `score` agrees."""
-        encoded = self._encode_targets(sources, texts, batch_characters)
-        own = [np.asarray(ids)[:-1].tolist() for ids in encoded]
-        others = [row for row, one in enumerate(found) if one.symbols != own[row]]
-        scores = log_probabilities(
-            self.model,
-            [sources[row] for row in others],
-            [texts[row] for row in others],
-            [encoded[row] for row in others],
-            batch_characters,
-        )
-        rescored = dict(zip(others, scores, strict=True))
-        return [
-            Translation(vocabulary.segments(ids), rescored.get(row, one.score), self.segmenter.cuts_anywhere)
-            for row, (one, ids) in enumerate(zip(found, own, strict=True))
-        ]
-
-    def _encode_targets(
-        self, sources: Sequence[str], texts: Sequence[str], batch_characters: int
-    ) -> Sequence[npt.ArrayLike]:
-        """Targets as the model reads them; where a first model cuts them, as it does given their sources."""
-        if self.kind.segments_first:
-            found = self.segmenter.n_best(sources, texts, 1, batch_characters)
-            texts = [segmented_line(few[0].segments) for few in found]
-        return self.vocabulary.encode_targets(texts)
+            flat = iter([Translation(self.vocabulary.decode(one.symbols), one.score) for one in hypotheses])
+        return [[next(flat) for _ in ranked] for ranked in found]
 
     def _parts(self, source: str, number: int) -> list[str]:
         """A source as it is, or in parts of at most the model's limit that end at sentence ends."""
@@ -249,9 +200,8 @@ class Translator:
         model whose text is cut before, of the text as it is cut."""
         sources, texts = self._prepared(sources, targets, allow_unknown)
         if self.score_type(best_path=best_path) == "path":
-            return [few[0].score for few in self.segmenter.n_best(sources, texts, 1, batch_characters)]
-        encoded = self._encode_targets(sources, texts, batch_characters)
-        return log_probabilities(self.model, sources, texts, encoded, batch_characters)
+            return [ranked[0].score for ranked in self.segmenter.n_best(sources, texts, 1, batch_characters)]
+        return self.segmenter.log_probabilities(sources, texts, batch_characters)
 
     def segment(
         self,
@@ -268,12 +218,11 @@ class Translator:
         Without sources, each target is segmented as if its source were empty.
         """
         if method == "posterior":
-            found = self.posterior_segmentations(sources, targets, threshold, allow_unknown, batch_characters)
+            segmentations = self.posterior_segmentations(sources, targets, threshold, allow_unknown, batch_characters)
         else:
-            found = [
-                best[0] for best in self.n_best_segmentations(sources, targets, 1, allow_unknown, batch_characters)
-            ]
-        return [segmentation.segments for segmentation in found]
+            best = self.n_best_segmentations(sources, targets, 1, allow_unknown, batch_characters)
+            segmentations = [ranked[0] for ranked in best]
+        return [segmentation.segments for segmentation in segmentations]
 
     def n_best_segmentations(
         self,
@@ -317,8 +266,10 @@ class Translator:
     ) -> tuple[list[str], list[str]]:
         """A user's pairs, normalised and checked; without sources, empty ones."""
         blanks = with_single_blanks if self.config.text.single_blanks else str
-        texts = [blanks(normalise_text(target)) for target in targets]
-        given = [""] * len(texts) if sources is None else [normalise_text(source) for source in sources]
+        texts = [blanks(normalise_text(target)) for target in _sentences(targets, "targets")]
+        given = [""] * len(texts)
+        if sources is not None:
+            given = [normalise_text(source) for source in _sentences(sources, "sources")]
         self._check(given, texts, allow_unknown)
         return given, texts
 
@@ -340,20 +291,37 @@ class Translator:
                 raise LineError(
                     "target",
                     number,
-                    f"the model has never seen {describe_characters(unknown)}; mend the text, or accept such "
-                    f"characters as <unk> with --allow-unknown (allow_unknown=True in Python)",
+                    f"the model has never seen {describe_characters(unknown)}; mend the text, or allow unknown "
+                    f"characters, which count as <unk>",
                 )
 
 
-def _pieces(found: Hypothesis, vocabulary: BothSides) -> list[str]:
-    """The segments of a search that decides on them; one of specials alone has no text and is left out."""
-    pieces = [vocabulary.decode(found.symbols[start:end]) for start, end in pairwise([0, *(found.ends or [])])]
-    return [piece for piece in pieces if piece]
+def _options(options: SearchOptions | None, settings: dict[str, Any]) -> SearchOptions:
+    """Settings over options; what is no option is refused with the nearest one."""
+    known = {field.name for field in fields(SearchOptions)}
+    for name in settings:
+        if name not in known:
+            raise UserError(f"A search has no option {name!r}{did_you_mean(name, known)}")
+    return replace(options or SearchOptions(), **settings)
+
+
+def _sentences(texts: Sequence[str], what: str) -> Sequence[str]:
+    """A string is a sequence of strings too: its letters."""
+    if isinstance(texts, str):
+        raise UserError(f"{what} must be a list of sentences, and this is one text: {texts[:40]!r}")
+    for number, text in enumerate(texts, start=1):
+        if not isinstance(text, str):
+            raise UserError(f"{what} must be texts, and number {number} is {text!r}")
+    return texts
 
 
 def _joined(parts: Sequence[Translation]) -> Translation:
     """The translation of a source that was translated in parts."""
+    text, score = " ".join(part.text for part in parts), sum(part.score for part in parts)
     segments: list[str] = []
     for part in parts:
+        if part.segmentation is None:
+            return Translation(text, score)
         segments += [" ", *part.segments] if segments else part.segments
-    return Translation(segments, sum(part.score for part in parts), any(part.cuts_anywhere for part in parts))
+    anywhere = any(part.segmentation.cuts_anywhere for part in parts if part.segmentation)
+    return Translation(text, score, Segmentation(segments, score, anywhere))

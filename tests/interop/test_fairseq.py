@@ -18,10 +18,13 @@ from ssmt import Translator, lattice
 from ssmt.interop.fairseq import import_fairseq
 from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
-from ssmt.search.beam import Limits, SearchOptions
-from ssmt.search.decode import decode
+from ssmt.search.decode import search_batch
+from ssmt.search.job import Request
+from ssmt.search.marginal import MarginalScorer
 from ssmt.search.open_segments import SegmentSearch
-from ssmt.text.corpus import Batch, make_batch, padded
+from ssmt.search.options import SearchOptions
+from ssmt.search.table import SEARCHES
+from ssmt.text.batch import Batch, make_batch, padded
 from ssmt.text.lexicon import ABSENT
 
 ORACLE = Path(__file__).resolve().parents[2].parent / "shared" / "oracle"
@@ -71,7 +74,7 @@ def _no_gradients() -> Iterator[None]:
 
 def batch_of(model: SSMT, *chosen: dict[str, Any]) -> Batch:
     sources, targets = [case["source_ids"] for case in chosen], [case["target_ids"] for case in chosen]
-    return make_batch(sources, targets, model.vocabulary.source_pad, model.vocabulary.target_pad)
+    return make_batch(sources, targets, model.vocabulary.batch_symbols)
 
 
 def test_symbols_are_in_the_originals_order(model: SSMT) -> None:
@@ -109,7 +112,7 @@ def test_total_whatever_the_batch(model: SSMT) -> None:
 def test_gates(model: SSMT) -> None:
     for case in cases():
         batch = batch_of(model, case)
-        log_gate, _ = model.segments.log_gates(model.decoder.states(batch.target, model.encode(batch.source))[0])
+        log_gate, _ = model.segments.log_gates(model.states(batch)[0])
         expected = case["log_char_gate"][: len(log_gate)]
         assert log_gate.tolist() == pytest.approx(expected, abs=TOLERANCE), case["index"]
 
@@ -119,7 +122,7 @@ def test_states_of_encoder_and_decoder(model: SSMT) -> None:
     for case in detailed_cases():
         batch = batch_of(model, case)
         memory = model.encode(batch.source)
-        states = model.decoder.states(batch.target, memory)[0].numpy()
+        states = model.decoder.states(batch.previous, memory)[0].numpy()
         assert memory.states[0].numpy() == pytest.approx(details[f"{case['index']}/encoder_out"], abs=TOLERANCE)
         assert states == pytest.approx(details[f"{case['index']}/history"][: len(states)], abs=TOLERANCE)
 
@@ -138,7 +141,7 @@ def test_segment_scores(model: SSMT) -> None:
 def test_lexicon_scores(model: SSMT) -> None:
     for case in detailed_cases():
         batch = batch_of(model, case)
-        log_probs = model.segments.entry_log_probs(model.decoder.states(batch.target, model.encode(batch.source))[0])
+        log_probs = model.segments.entry_log_probs(model.states(batch)[0])
         within = (batch.target_lengths - torch.arange(batch.target.shape[1])).clamp(max=model.segments.longest)
         entries = model.vocabulary.lexicon.ids_of_segments(batch.target[0], within, model.segments.longest)
         for start, length, expected in case["lex_logp"]:
@@ -190,7 +193,7 @@ def test_scores_of_every_next_character(model: SSMT) -> None:
     alphabet = model.vocabulary.alphabet
     for case in records("steps.jsonl"):
         search = SegmentSearch(model, rows=1)
-        cache = model.decoder.start(model.encode(torch.tensor([case["source_ids"]])), 1)
+        cache = model.decoder.start(model.encode(torch.tensor([case["source_ids"]])), 1, 1)
         for position, symbol in enumerate(case["prefix_ids"]):
             previous = torch.tensor([symbol])
             state = model.decoder.step(previous, cache)
@@ -237,15 +240,15 @@ def test_dynamic_decoding(
     chosen = [case for case in records("decode.jsonl") if tuple(case[key] for key in keys) == wanted][::stride]
     in_search, at_end = normalisation.split("-")
     options = SearchOptions(
-        beam, beam, min_length=shortest, normalise=NAMES[in_search], stop="paper", average_next=averaged
+        "dynamic", beam, beam, min_length=shortest, normalise=NAMES[in_search], stop="paper", average_next=averaged
     )
     if at_end != in_search:
         options = replace(options, final_normalise=NAMES[at_end])
     vocabulary = model.vocabulary
     source = padded(vocabulary.source.encode([case["source_raw"] for case in chosen]), vocabulary.source_pad)
     lengths = torch.tensor([case["max_len"] for case in chosen])
-    limits = Limits(lengths, shortest, torch.zeros(len(chosen), 0, dtype=torch.int64), torch.zeros_like(lengths))
-    found = decode(model, source, limits, "dynamic", options, [0] * len(chosen))
+    request = Request.of_lengths(model.vocabulary.start, lengths, shortest)
+    found = search_batch(model, MarginalScorer, SEARCHES["dynamic"], source, request, options)
     for case, few in zip(chosen, found, strict=True):
         ours = {(tuple(one.symbols), tuple(one.ends or ())): one for one in few}
         theirs = {(tuple(one["ids"][1:-1]), tuple(one["eoms"][1:-1])): one for one in case["hypotheses"]}
@@ -259,7 +262,7 @@ def test_dynamic_decoding(
 def test_dynamic_decoding_of_raw_text(translator: Translator) -> None:
     chosen = [case for case in records("decode.jsonl") if case["beam"] == 5 and case["normalize_type"] == "seg-seg"][:6]
     found = translator.n_best_translations(
-        [case["source_raw"] for case in chosen], 5, 5, "dynamic", stop="paper", max_length=150
+        [case["source_raw"] for case in chosen], n_best=5, search="dynamic", stop="paper", max_length=150
     )
     for case, few in zip(chosen, found, strict=True):
         assert sorted(one.text for one in few) == sorted(one["text"] for one in case["hypotheses"])

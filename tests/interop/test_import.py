@@ -14,9 +14,12 @@ import torch
 from ssmt import Translator, lattice
 from ssmt.errors import UserError
 from ssmt.interop.fairseq import import_fairseq
-from ssmt.search.beam import Limits, SearchOptions
-from ssmt.search.decode import decode
-from ssmt.text.corpus import make_batch, padded
+from ssmt.search.decode import search_batch
+from ssmt.search.job import Request
+from ssmt.search.marginal import MarginalScorer
+from ssmt.search.options import SearchOptions
+from ssmt.search.table import SEARCHES
+from ssmt.text.batch import make_batch, padded
 from tests.interop.original import (
     CHARACTERS,
     LEXICON,
@@ -62,7 +65,7 @@ def test_computes_what_the_original_computes(tmp_path: Path, name: str) -> None:
     original = Original(tensors, shape)
     sources = translator.vocabulary.encode_sources([source for source, _ in SENTENCES])
     targets = [ids_of(target) for _, target in SENTENCES]
-    batch = make_batch(sources, targets, translator.vocabulary.source_pad, translator.vocabulary.target_pad)
+    batch = make_batch(sources, targets, translator.vocabulary.batch_symbols)
     with torch.inference_mode():
         tables = lattice.forward_table(translator.model.lattice(batch)).tolist()
     for table, source, target in zip(tables, sources, targets, strict=True):
@@ -94,12 +97,19 @@ def test_decodes_as_the_original_decodes(
     names: dict[str, Any] = {"seg": "segments", "char": "characters", "none": "none"}
     in_search, at_end = (names[part] for part in normalisation.split("-"))
     options = SearchOptions(
-        beam, beam, 0.0, shortest, in_search, "paper", final_normalise=at_end, average_next=averaged
+        "dynamic",
+        beam,
+        beam,
+        min_length=shortest,
+        normalise=in_search,
+        stop="paper",
+        final_normalise=at_end,
+        average_next=averaged,
     )
     sources = [[4, 5, 6, 2], [8, 9, 2]]
     lengths = torch.tensor([longest, longest])
-    limits = Limits(lengths, shortest, torch.zeros(2, 0, dtype=torch.int64), torch.zeros_like(lengths))
-    found = decode(model, padded(sources, 1), limits, "dynamic", options, [0, 0])
+    request = Request.of_lengths(model.vocabulary.start, lengths, shortest)
+    found = search_batch(model, MarginalScorer, SEARCHES["dynamic"], padded(sources, 1), request, options)
     for source, few in zip(sources, found, strict=True):
         expected = Original(tensors, shape).decode(source, beam, normalisation, averaged, longest, shortest)
         assert [(tuple(one.symbols), tuple(one.ends or ())) for one in few] == [one[:2] for one in expected]
@@ -181,8 +191,8 @@ def test_the_originals_stop_writes_specials_and_their_segments_have_no_text(tmp_
     tensors["decoder.mixture_gate_func.bias"] -= 20
     files = write_files(tmp_path, checkpoint_of(tensors, Shape().options(), "cfg"))
     translator = Translator.load(imported(tmp_path, files), "cpu")
-    (paper,) = translator.n_best_translations(["I see"], 3, 3, "dynamic", stop="paper", max_length=6)
-    (safe,) = translator.n_best_translations(["I see"], 3, 3, "dynamic", max_length=6)
+    (paper,) = translator.n_best_translations(["I see"], n_best=3, beam=3, search="dynamic", stop="paper", max_length=6)
+    (safe,) = translator.n_best_translations(["I see"], n_best=3, beam=3, search="dynamic", max_length=6)
     assert len(paper) == 3
     assert max(one.score for one in paper) > max(one.score for one in safe) + 5
     for one in [*paper, *safe]:

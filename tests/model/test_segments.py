@@ -157,7 +157,7 @@ def test_spelling_again_for_the_gradient_is_spelling_the_same(monkeypatch: pytes
     def gradients() -> list[Tensor]:
         torch.manual_seed(3)
         model.zero_grad()
-        model.losses(batch).minimised.backward()
+        model(batch).minimised.backward()
         return [parameter.grad for parameter in model.parameters() if parameter.grad is not None]
 
     whole = gradients()

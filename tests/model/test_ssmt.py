@@ -52,7 +52,7 @@ def test_training_lowers_the_loss_and_reaches_every_parameter() -> None:
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
     for _ in range(25):
-        loss = model.losses(batch).minimised
+        loss = model(batch).minimised
         optimiser.zero_grad()
         loss.backward()
         missing = [name for name, p in model.named_parameters() if p.grad is None or not torch.isfinite(p.grad).all()]

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from ssmt.config import Config, changed
 from ssmt.directory import load_model, save_description, save_weights
 from ssmt.model.subword import SHARED, SubwordTransformer
-from ssmt.text.corpus import Batch, make_batch
+from ssmt.text.batch import Batch, make_batch
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary
@@ -36,16 +36,16 @@ def subword_model(vocabulary: SubwordVocabulary, smoothing: float = 0.1) -> Subw
 def encoded(vocabulary: SubwordVocabulary) -> Batch:
     sources, targets = zip(*PAIRS, strict=True)
     ids = vocabulary.encode_sources(sources), vocabulary.encode_targets(targets)
-    return make_batch(*ids, vocabulary.source_pad, vocabulary.target_pad)
+    return make_batch(*ids, vocabulary.batch_symbols)
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 0.5])
 def test_losses_are_torchs_cross_entropy(smoothing: float) -> None:
     vocabulary = shared_vocabulary()
     model, batch = subword_model(vocabulary, smoothing), encoded(vocabulary)
-    logits = model.logits(model.decoder.states(batch.target, model.encode(batch.source))).transpose(1, 2)
+    logits = model.logits(model.states(batch)).transpose(1, 2)
     options = {"ignore_index": vocabulary.target_pad, "reduction": "sum"}
-    losses = model.losses(batch)
+    losses = model(batch)
     expected = F.cross_entropy(logits, batch.target, label_smoothing=smoothing, **options)  # type: ignore[arg-type]
     nats = F.cross_entropy(logits, batch.target, **options)  # type: ignore[arg-type]
     torch.testing.assert_close(torch.stack([losses.minimised, losses.nats]), torch.stack([expected, nats]))
@@ -98,7 +98,7 @@ def test_the_marginal_of_dpe_is_the_sum_over_all_segmentations() -> None:
     for text in texts:
         batch = batch_of(model, [("a cat", text)])
         symbols = (*alphabet.encode(text).tolist(), alphabet.eos)
-        states = model.decoder.states(batch.target, model.encode(batch.source))[0]
+        states = model.states(batch)[0]
         distributions = torch.softmax(model.segments.entries(states).double(), dim=-1).tolist()
         total = 0.0
         for cuts in itertools.product([False, True], repeat=len(symbols) - 1):

@@ -6,7 +6,9 @@ import pytest
 import torch
 
 from ssmt.config import NetworkConfig
-from ssmt.model.transformer import Decoder, Encoder, Memory
+from ssmt.model.body import Memory
+from ssmt.model.layers import Embedding
+from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.words import WordDecoder
 from ssmt.text.alphabet import Alphabet
 from tests.models import SMALL
@@ -25,8 +27,15 @@ def of_sentences(memory: Memory, sentences: torch.Tensor) -> Memory:
 def networks(**changes: object) -> tuple[Encoder, Decoder]:
     torch.manual_seed(0)
     config = NetworkConfig(**{**SMALL, **changes})
-    decoder = WordDecoder(ALPHABET, config) if config.word_layers else Decoder(9, config, PAD, EOS)
+    embedding = Embedding(len(ALPHABET), config, PAD)
+    closes = torch.tensor([symbol in (" ", "\n") for symbol in ALPHABET.symbols])
+    decoder = WordDecoder(embedding, closes, config) if config.word_layers else Decoder(embedding, config)
     return Encoder(12, config, PAD).eval(), decoder.eval()
+
+
+def after_start(target: torch.Tensor) -> torch.Tensor:
+    """What the decoder reads: `</s>`, then the target but its last symbol."""
+    return torch.nn.functional.pad(target[:, :-1], (1, 0), value=EOS)
 
 
 @torch.no_grad()
@@ -36,9 +45,9 @@ def test_steps_equal_states(changes: dict[str, object], body: dict[str, object])
     encoder, decoder = networks(**changes, **body)
     memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 1, 0, 0]]))
     target = torch.randint(2, 9, (2, 40))
-    expected = decoder.states(target, memory)
-    cache = decoder.start(memory, 1)
-    previous = decoder.previous(target)
+    expected = decoder.states(after_start(target), memory)
+    cache = decoder.start(memory, 2, 1)
+    previous = after_start(target)
     for place in range(40):  # beyond the room first allotted
         state = decoder.step(previous[:, place], cache)
         torch.testing.assert_close(state, expected[:, place], atol=1e-5, rtol=1e-4)
@@ -49,7 +58,7 @@ def test_steps_equal_states(changes: dict[str, object], body: dict[str, object])
 def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
     encoder, decoder = networks(**body)
     memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 7, 1, 0]]))
-    cache = decoder.start(memory, 2)
+    cache = decoder.start(memory, 2, 2)
     first = torch.tensor([EOS, EOS, EOS, EOS])
     second = torch.tensor([2, 3, 4, 5])
     decoder.step(first, cache)
@@ -57,14 +66,14 @@ def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
     cache.reorder(torch.tensor([1, 1, 3, 2]))
     state = decoder.step(torch.tensor([6, 7, 8, 2]), cache)
     targets = torch.tensor([[3, 6, 0], [3, 7, 0], [5, 8, 0], [4, 2, 0]])
-    expected = decoder.states(targets, of_sentences(memory, torch.tensor([0, 0, 1, 1])))[:, 2]
+    expected = decoder.states(after_start(targets), of_sentences(memory, torch.tensor([0, 0, 1, 1])))[:, 2]
     torch.testing.assert_close(state, expected, atol=1e-5, rtol=1e-4)
 
     cache.select_sentences(torch.tensor([1]))
     cache.reorder(torch.tensor([3, 2]))
     state = decoder.step(torch.tensor([4, 5]), cache)
     targets = torch.tensor([[4, 2, 4, 0], [5, 8, 5, 0]])
-    expected = decoder.states(targets, of_sentences(memory, torch.tensor([1, 1])))[:, 3]
+    expected = decoder.states(after_start(targets), of_sentences(memory, torch.tensor([1, 1])))[:, 3]
     torch.testing.assert_close(state, expected, atol=1e-5, rtol=1e-4)
 
 
@@ -73,14 +82,15 @@ def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
 def test_rows_of_different_lengths(body: dict[str, object]) -> None:
     encoder, decoder = networks(**body)
     memory = encoder(torch.tensor([[3, 4, 1]]))
-    cache = decoder.start(memory, 2)
-    cache.position = torch.zeros(2, dtype=torch.int64)
+    cache = decoder.start(memory, 1, 2, in_step=False)
     both = torch.tensor([True, True])
     decoder.step(torch.tensor([EOS, EOS]), cache, both)
     blank = ALPHABET.symbols.index(" ")
     decoder.step(torch.tensor([2, blank]), cache, torch.tensor([True, False]))  # only the first row reads
     state = decoder.step(torch.tensor([4, 5]), cache, both)
-    expected = decoder.states(torch.tensor([[2, 4, 0], [5, 0, 0]]), of_sentences(memory, torch.tensor([0, 0])))
+    expected = decoder.states(
+        after_start(torch.tensor([[2, 4, 0], [5, 0, 0]])), of_sentences(memory, torch.tensor([0, 0]))
+    )
     torch.testing.assert_close(state[0], expected[0, 2], atol=1e-5, rtol=1e-4)
     torch.testing.assert_close(state[1], expected[1, 1], atol=1e-5, rtol=1e-4)
 
@@ -90,8 +100,8 @@ def test_rows_of_different_lengths(body: dict[str, object]) -> None:
 def test_padding_of_the_source_changes_nothing(body: dict[str, object]) -> None:
     encoder, decoder = networks(**body)
     target = torch.tensor([[2, 3, 4]])
-    alone = decoder.states(target, encoder(torch.tensor([[3, 4, 1]])))
-    padded = decoder.states(target, encoder(torch.tensor([[3, 4, 1, PAD, PAD]])))
+    alone = decoder.states(after_start(target), encoder(torch.tensor([[3, 4, 1]])))
+    padded = decoder.states(after_start(target), encoder(torch.tensor([[3, 4, 1, PAD, PAD]])))
     torch.testing.assert_close(alone, padded, atol=1e-6, rtol=1e-5)
 
 
@@ -101,14 +111,14 @@ def test_a_state_has_read_what_is_before_it_and_nothing_else(body: dict[str, obj
     encoder, decoder = networks(**body)
     memory = encoder(torch.tensor([[3, 4, 1]]))
     target = torch.randint(2, 9, (1, 20))
-    states = decoder.states(target, memory)
+    states = decoder.states(after_start(target), memory)
     for place in range(20):
         other = target.clone()
         other[:, place:] = torch.randint(2, 9, (1, 20 - place))
-        torch.testing.assert_close(decoder.states(other, memory)[:, : place + 1], states[:, : place + 1])
+        torch.testing.assert_close(decoder.states(after_start(other), memory)[:, : place + 1], states[:, : place + 1])
         other = target.clone()
         other[:, place] = (target[:, place] - 1) % 7 + 2  # another one of 2..8
-        changed = (decoder.states(other, memory) - states).abs().sum(dim=-1) > 1e-6  # (1, T)
+        changed = (decoder.states(after_start(other), memory) - states).abs().sum(dim=-1) > 1e-6  # (1, T)
         assert changed[:, place + 1 :].all()
 
 
@@ -118,5 +128,5 @@ def test_middle_layers_run_once_a_word() -> None:
     memory = encoder(torch.tensor([[3, 4, 1]]))
     lengths: list[int] = []
     decoder.decoder_layers()[1].register_forward_hook(lambda layer, inputs, output: lengths.append(output.shape[1]))
-    decoder.states(torch.tensor([[*ALPHABET.encode("abc ab c").tolist(), EOS]]), memory)
+    decoder.states(after_start(torch.tensor([[*ALPHABET.encode("abc ab c").tolist(), EOS]])), memory)
     assert lengths == [3]  # before the first word, and after each blank

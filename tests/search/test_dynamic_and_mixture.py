@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 
-from ssmt.search.beam import SearchOptions
-from ssmt.search.decode import translate_texts
+from ssmt.registry import KINDS
+from ssmt.search.options import SearchOptions
 from tests.literal import LiteralModel, dynamic_decoding, mixture_beam_search
 from tests.models import SOURCES, random_model
 
@@ -42,7 +43,7 @@ def test_dynamic_decoding_is_that_of_the_paper(network: dict[str, Any], options:
     model = random_model(seed=3, **network)
     chosen = SearchOptions(**options)
     texts = sources(count)
-    found = translate_texts(model, texts, "dynamic", chosen, 1.0, max_length=LENGTH)
+    found = KINDS["ssmt"].translate(model, texts, replace(chosen, search="dynamic", max_length=LENGTH), 1.0)
     for source, few in zip(texts, found, strict=True):
         literal = LiteralModel(model, source)
         expected = dynamic_decoding(literal, chosen.beam, LENGTH, chosen.normalise, chosen.stop)
@@ -65,7 +66,7 @@ def test_dynamic_decoding_is_that_of_the_paper(network: dict[str, Any], options:
 def test_mixture_beam_search_is_ordinary_beam_search(network: dict[str, Any], beam: int, count: int) -> None:
     model = random_model(seed=3, **network)
     texts = sources(count)
-    found = translate_texts(model, texts, "mixture", SearchOptions(beam=beam), 1.0, max_length=LENGTH)
+    found = KINDS["ssmt"].translate(model, texts, SearchOptions("mixture", beam, max_length=LENGTH), 1.0)
     for source, few in zip(texts, found, strict=True):
         expected = mixture_beam_search(LiteralModel(model, source), beam, LENGTH)
         assert [(tuple(one.symbols), tuple(one.ends or ())) for one in few] == [(f[1], f[2]) for f in expected]

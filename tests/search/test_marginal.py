@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from ssmt.model.ssmt import SSMT
-from ssmt.search.beam import Limits
+from ssmt.search.job import Request
 from ssmt.search.marginal import MarginalScorer
 from tests.literal import LiteralModel
 from tests.models import SOURCES, batch_of, random_model, translator
@@ -26,11 +26,6 @@ VARIANTS = [
 ]
 
 
-def no_limits(sentences: int) -> Limits:
-    none = torch.zeros(sentences, dtype=torch.int64)
-    return Limits(none + 1000, 0, torch.zeros(sentences, 0, dtype=torch.int64), none)
-
-
 @torch.inference_mode()
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_masses_are_the_probabilities_of_prefixes(variant: dict[str, Any]) -> None:
@@ -39,7 +34,7 @@ def test_masses_are_the_probabilities_of_prefixes(variant: dict[str, Any]) -> No
     literal = LiteralModel(model, source)
     memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
     alphabet = model.vocabulary.alphabet
-    scorer = MarginalScorer(model, memory, 1, no_limits(1))
+    scorer = MarginalScorer(model, memory, 1, Request.of_lengths(model.vocabulary.start, torch.tensor([1000])))
     prefix: tuple[int, ...] = ()
     for character in [*alphabet.encode("abba ab aaabab b").tolist(), None]:
         masses = scorer.extensions()[0]
@@ -69,13 +64,13 @@ def test_a_large_beam_finds_the_best_string(seed: int) -> None:
     source = SOURCES[seed]
     scores = model.score([source] * len(strings), strings)
     ranked = sorted(zip(scores, strings, strict=True), reverse=True)
-    found = model.n_best_translations([source], n=5, beam=729, max_length=6)[0]
+    found = model.n_best_translations([source], n_best=5, beam=729, max_length=6)[0]
     assert [one.text for one in found] == [text for _, text in ranked[:5]]
     assert [one.score for one in found] == pytest.approx([score for score, _ in ranked[:5]], abs=1e-4)
 
 
 def test_n_best_are_distinct_and_sorted() -> None:
-    found = translator(random_model()).n_best_translations(SOURCES, n=4, beam=4)
+    found = translator(random_model()).n_best_translations(SOURCES, n_best=4, beam=4)
     for few in found:
         assert len({one.text for one in few}) == len(few) == 4
         assert [one.score for one in few] == sorted((one.score for one in few), reverse=True)
@@ -122,7 +117,7 @@ def test_samples_follow_the_distribution_over_strings() -> None:
     silence_unknown(network)  # it is never generated, so its share would go to the others
     model = translator(network)
     source, n = SOURCES[1], 4000
-    found = model.n_best_translations([source], n=n, search="sample", max_length=60)[0]
+    found = model.n_best_translations([source], n_best=n, search="sample", max_length=60)[0]
     for text in ("", "a", "b", "ab"):
         p = math.exp(model.score([source], [text])[0])
         share = sum(one.text == text for one in found) / n

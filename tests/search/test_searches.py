@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from ssmt.errors import UserError
-from ssmt.search.decode import Search, decode
+from ssmt.search.decode import search_batch
 from ssmt.translator import Translator
 from tests.models import SOURCES, random_model, translator
 
@@ -108,7 +108,7 @@ def test_a_longer_penalty_never_shortens(model: Translator) -> None:
     ],
 )
 def test_an_option_that_the_search_does_not_have_is_refused(
-    model: Translator, search: Search, option: str, value: object
+    model: Translator, search: str, option: str, value: object
 ) -> None:
     message = f"The search '{search}' has no {option.replace('_', ' ')}; it is for "
     with pytest.raises(UserError, match=message):
@@ -141,11 +141,11 @@ def test_what_the_lexicon_hardly_holds_possible_can_still_be_begun_with(search: 
 def test_many_hypotheses_make_smaller_batches(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def recording(network: Any, source: torch.Tensor, *rest: Any) -> Any:
+    def recording(network: Any, scorer: Any, search: Any, source: torch.Tensor, *rest: Any) -> Any:
         sizes.append(len(source))
-        return decode(network, source, *rest)
+        return search_batch(network, scorer, search, source, *rest)
 
-    monkeypatch.setattr("ssmt.search.decode.decode", recording)
+    monkeypatch.setattr("ssmt.search.decode.search_batch", recording)
     texts = ["a dog"] * 24
     for options, expected in (
         ({"beam": 2}, [12, 12]),  # a short source counts as 20 characters and `</s>`

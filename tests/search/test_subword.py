@@ -11,8 +11,9 @@ import torch
 
 from ssmt.config import Config, TextConfig, changed
 from ssmt.model.subword import SubwordTransformer
-from ssmt.search.beam import Hypothesis, SearchOptions
-from ssmt.search.decode import translate_texts
+from ssmt.registry import KINDS
+from ssmt.search.job import Hypothesis
+from ssmt.search.options import SearchOptions
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import unmarked
 from ssmt.text.vocabulary import SubwordVocabulary
@@ -31,7 +32,7 @@ class LiteralSubwords:
         self.memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
 
     def next(self, prefix: Ids) -> list[float]:
-        states = self.model.decoder.states(torch.tensor([[*prefix, self.target.eos]]), self.memory)
+        states = self.model.decoder.states(torch.tensor([[self.model.vocabulary.start, *prefix]]), self.memory)
         return torch.log_softmax(self.model.logits(states[0, -1]).double(), dim=-1).tolist()
 
     def written(self, prefix: Ids) -> str:
@@ -117,7 +118,7 @@ def test_beam_search_is_the_literal_one(
 ) -> None:
     options = SearchOptions(beam=beam, length_penalty=penalty, min_length=least)
     sources = SOURCES[:3]
-    found = translate_texts(model, sources, "beam", options, 1.0, max_length=most, prefixes=[prefix] * 3)
+    found = KINDS["bpe"].translate(model, sources, replace(options, max_length=most), 1.0, [prefix] * 3)
     for source, few in zip(sources, found, strict=True):
         expected = LiteralSubwords(model, source).search(beam, penalty, max(most, len(prefix)), least, prefix)
         assert texts(model, few) == pytest.approx(expected, abs=1e-5)
@@ -127,7 +128,9 @@ def test_beam_search_is_the_literal_one(
 def test_a_wide_beam_finds_the_best_of_all(model: SubwordTransformer) -> None:
     options = SearchOptions(beam=200, n_best=5, length_penalty=0.0)
     sources = SOURCES[:2]
-    for source, few in zip(sources, translate_texts(model, sources, "beam", options, 1.0, max_length=4), strict=True):
+    for source, few in zip(
+        sources, KINDS["bpe"].translate(model, sources, replace(options, max_length=4), 1.0), strict=True
+    ):
         everything = LiteralSubwords(model, source).everything(4)
         best = dict(sorted(everything.items(), key=lambda item: -item[1])[:5])
         assert texts(model, few[:5]) == pytest.approx(best, abs=1e-5)
@@ -147,8 +150,8 @@ def test_a_text_in_other_subwords_is_scored_in_its_own(model: SubwordTransformer
 
     config = Config(model="dpe", text=TextConfig(length_ratio=1.0))
     translator = Translator(model, config, Halves())  # type: ignore[arg-type]
-    found = translator.n_best_translations(SOURCES, 3, max_length=6)
-    searched = translate_texts(model, SOURCES, "beam", SearchOptions(n_best=3), 1.0, max_length=6)
+    found = translator.n_best_translations(SOURCES, n_best=3, max_length=6)
+    searched = KINDS["bpe"].translate(model, SOURCES, SearchOptions(n_best=3, max_length=6), 1.0)
     differ = 0
     for source, few, hypotheses in zip(SOURCES, found, searched, strict=True):
         assert translator.score([source] * len(few), [one.text for one in few]) == pytest.approx(
@@ -163,7 +166,7 @@ def test_a_text_in_other_subwords_is_scored_in_its_own(model: SubwordTransformer
 def test_the_usual_length_penalty(model: SubwordTransformer) -> None:
     options = SearchOptions(beam=4)
     usual, explicit, none = (
-        translate_texts(model, SOURCES, "beam", replace(options, length_penalty=penalty), 1.0, max_length=8)
+        KINDS["bpe"].translate(model, SOURCES, replace(options, length_penalty=penalty, max_length=8), 1.0)
         for penalty in (None, 1.0, 0.0)
     )
     assert usual == explicit

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.text import corpus as corpus_module
-from ssmt.text.corpus import Corpus, PairReader, Sentences, SentenceWriter, batches_by_length, write_corpus
+from ssmt.text.batch import BatchSymbols, batches_by_length
+from ssmt.text.corpus import Corpus, PairReader, Sentences, SentenceWriter, write_corpus
 
 PAD = 0
 
@@ -60,7 +61,7 @@ def corpus_of_lengths(directory: Path, lengths: list[tuple[int, int]]) -> Corpus
         lambda texts: [[next(rows)] * (len(text) + 1) for text in texts],
         (10, len(lengths) + 2),
     )
-    return Corpus(directory / "corpus", PAD, PAD)
+    return Corpus(directory / "corpus", BatchSymbols(PAD, PAD, 1))
 
 
 LENGTHS = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 60)), min_size=1, max_size=60)
@@ -146,7 +147,7 @@ def test_raw_text_is_kept_line_by_line(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(corpus_module, "CHUNK_LINES", 2)
     texts = ["one", "two\u2028\fthree", "four\rfive", "six"]
     write_texts(tmp_path / "corpus", texts)
-    assert Corpus(tmp_path / "corpus", PAD, PAD).texts([3, 1, 2]) == [(texts[i], texts[i]) for i in (3, 1, 2)]
+    assert Corpus(tmp_path / "corpus").texts([3, 1, 2]) == [(texts[i], texts[i]) for i in (3, 1, 2)]
 
 
 def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="bad line"):
         write_corpus(tmp_path / "corpus", [(1, "x", "y")], failing, failing, (5, 5))
     assert os.listdir(tmp_path) == ["corpus"]
-    assert Corpus(tmp_path / "corpus", PAD, PAD).texts([0]) == [("one", "one")]
+    assert Corpus(tmp_path / "corpus").texts([0]) == [("one", "one")]
 
 
 def test_a_directory_of_the_users_is_never_replaced(tmp_path: Path) -> None:
@@ -175,7 +176,7 @@ def test_truncated_data_is_recognised(tmp_path: Path, name: str) -> None:
     path = tmp_path / "corpus" / name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with pytest.raises(UserError, match="corpus: the prepared data is damaged"):
-        Corpus(tmp_path / "corpus", PAD, PAD)
+        Corpus(tmp_path / "corpus")
 
 
 # Reading pairs

@@ -97,7 +97,7 @@ def test_trie_is_the_dictionary_of_all_prefixes(
     kind_of_trie: str, alphabet_size: int, count: int, longest: int
 ) -> None:
     entries = random_grams(alphabet_size + count, alphabet_size, count, longest)
-    trie = Trie(entries, alphabet_size)
+    trie = Trie.of_entries(entries, alphabet_size)
     assert (trie.dense is None) == (kind_of_trie == "sorted" or alphabet_size == 40_000)
     prefixes = {entry[:size] for entry in entries for size in range(len(entry) + 1)}
     node_of: dict[tuple[int, ...], int] = {(): 0}

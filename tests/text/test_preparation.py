@@ -44,7 +44,7 @@ def test_corpora_hold_the_texts_and_the_vocabulary_survives_its_files(
         ("train", [pair for row, pair in enumerate(toy_pairs) if row % 6]),
         ("valid", toy_pairs[::6]),
     ):
-        corpus = Corpus(tmp_path / "data" / part, vocabulary.source_pad, vocabulary.target_pad)
+        corpus = Corpus(tmp_path / "data" / part, vocabulary.batch_symbols)
         sources, targets = zip(*pairs, strict=True)
         assert [corpus.source[i].tolist() for i in range(len(corpus))] == loaded.source.encode(sources)
         assert [loaded.alphabet.decode(corpus.target[i]) for i in range(len(corpus))] == list(targets)
@@ -65,7 +65,7 @@ def test_skipped_lines_keep_their_numbers(tmp_path: Path, toy_files: TrainingFil
     config = CONFIG.model_copy(update={"skip_bad_lines": True})
     prepare(replace(toy_files, source=changed), config, tmp_path / "data", listener)
     assert listener.warnings == ["2 training pairs are empty or too long and were left out"]
-    corpus = Corpus(tmp_path / "data" / "train", 0, 0)
+    corpus = Corpus(tmp_path / "data" / "train")
     assert corpus.lines.tolist()[:8] == [1, 2, 4, 5, 6, 7, 9, 10]
 
 

@@ -15,7 +15,7 @@ from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import Loss
 from ssmt.progress import Reporter
-from ssmt.text.corpus import Batch
+from ssmt.text.batch import Batch
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
 from ssmt.training.log import read_log

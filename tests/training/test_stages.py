@@ -80,12 +80,12 @@ def test_subwords_are_drawn_anew_in_each_epoch(tmp_path: Path, toy_files: Traini
     run.begin(toy_files, tmp_path / "run", compose("tiny", settings=BPE), Reporter())
     vocabulary, config = run.load_description(tmp_path / "run")
     data = tmp_path / "run" / "data" / "train"
-    corpus = Corpus(data, vocabulary.source_pad, vocabulary.target_pad, run._resample(vocabulary, config))
+    corpus = Corpus(data, vocabulary.batch_symbols, run._resample(vocabulary, config))
     first, again, second = (corpus.batch(range(8), epoch) for epoch in (0, 0, 1))
     assert torch.equal(first.target, again.target)
     assert torch.equal(first.source, again.source)
     assert first.target.shape != second.target.shape or not torch.equal(first.target, second.target)
-    plain = Corpus(data, vocabulary.source_pad, vocabulary.target_pad).batch(range(8))
+    plain = Corpus(data, vocabulary.batch_symbols).batch(range(8))
     for batch in (first, second):
         assert batch.characters == plain.characters
         for row, own in zip(batch.target.tolist(), plain.target.tolist(), strict=True):

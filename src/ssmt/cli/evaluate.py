@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -31,9 +31,6 @@ from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, n
 from ssmt.errors import UserError
 from ssmt.files import STANDARD_STREAM, name_of, open_for_writing, require_place
 from ssmt.text.lines import read_lines, require_equal_lengths
-
-if TYPE_CHECKING:
-    from ssmt.search.decode import Search
 
 
 @app.command(cls=ManyValues)
@@ -143,7 +140,7 @@ def _translate(
     sources: Sequence[str],
     source: str | None,
     wanted: Sequence[int],
-    how: tuple[Search | None, int],
+    how: tuple[str | None, int],
     threads: int | None,
     device: str,
 ) -> dict[int, str]:

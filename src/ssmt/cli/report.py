@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from ssmt.evaluation.gold import Cuts, Gold
     from ssmt.evaluation.model_output import Floats
     from ssmt.evaluation.report import Page
-    from ssmt.search.decode import Search
     from ssmt.translator import Translator
 
 VALIDATION_SENTENCES = 100  # of a run's validation text, where no test set is given
@@ -178,7 +177,7 @@ def _settings(translator: Translator) -> dict[str, Any]:
 
 
 def _translate(
-    translators: Mapping[str, Translator], test: TestSet, search: Search | None, beam: int
+    translators: Mapping[str, Translator], test: TestSet, search: str | None, beam: int
 ) -> dict[str, list[str]]:
     from ssmt.evaluation.model_output import translate_lines
 
@@ -199,7 +198,7 @@ def _show_translations(
     systems: Mapping[str, Sequence[str]],
     samples: int,
     examples: int,
-    decoding: tuple[Search | None, int] | None,
+    decoding: tuple[str | None, int] | None,
 ) -> None:
     from ssmt.evaluation.examples import evenly_spaced
     from ssmt.evaluation.translation import as_table, evaluate_translations

@@ -17,6 +17,7 @@ from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
 from ssmt.files import STANDARD_STREAM, open_for_writing
+from ssmt.search.table import SEARCHES
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -41,8 +42,12 @@ ModelsOption = Annotated[
 ]
 SamplesOption = Annotated[int, typer.Option(min=0, metavar="N", help="Bootstrap samples; 0 draws none.")]
 SearchOption = Annotated[
-    Literal["marginal", "dynamic", "mixture", "beam"] | None,
-    typer.Option(help="How the models search for translations.", show_default="each model's own"),
+    str | None,
+    typer.Option(
+        metavar=f"[{'|'.join(search.name for search in SEARCHES.values() if search.has_beam)}]",
+        help="How the models search for translations.",
+        show_default="each model's own",
+    ),
 ]
 BeamOption = Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses kept by the search.")]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.config import Config, Preset, compose, differences, without_effect
+from ssmt.config import Config, Preset, compose, differences
 from ssmt.errors import UserError
 from ssmt.files import name_of
 from ssmt.progress import TerminalReporter, tracked
@@ -88,8 +88,11 @@ def exit_status(signal: str) -> int:
 
 def warn_of_settings_without_effect(preset: Preset, config: Config) -> None:
     """Presets set everything for all models; what a person sets should do something."""
+    from ssmt.registry import kind_of
+
+    without_effect = kind_of(config).settings_without_effect(config)
     given = [key for key, _, _ in differences(compose(preset), config)]
-    if unused := [key for key in given if key in without_effect(config)]:
+    if unused := [key for key in given if key in without_effect]:
         reporter.warn(f"no effect on this model (model: {config.model}): {', '.join(unused)}")
 
 

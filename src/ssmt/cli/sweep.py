@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -34,19 +33,12 @@ from ssmt.cli.shared import (
 )
 from ssmt.config import Preset, compose
 from ssmt.errors import UserError
+from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, require_equal_lengths
 
 if TYPE_CHECKING:
     from ssmt.evaluation.sweep import SweepDirectory
-    from ssmt.search.decode import Search
     from ssmt.translator import Translator
-
-
-class SearchName(str, Enum):  # typer takes lists of enumerations, not of literals
-    marginal = "marginal"
-    dynamic = "dynamic"
-    mixture = "mixture"
-    beam = "beam"
 
 
 sweep = typer.Typer(
@@ -73,7 +65,12 @@ def decode(
         list[int] | None, typer.Option(min=1, metavar="N", help="Beams to compare.", show_default="1 3 5 7 10")
     ] = None,
     search: Annotated[
-        list[SearchName] | None, typer.Option(help="Searches to compare.", show_default="all of the model")
+        list[str] | None,
+        typer.Option(
+            metavar=f"[{'|'.join(search.name for search in SEARCHES.values() if search.has_beam)}]",
+            help="Searches to compare.",
+            show_default="all of the model",
+        ),
     ] = None,
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N.", show_default="all")
@@ -106,8 +103,8 @@ def decode(
     )
     with _going_on(), naming_lines({"source": source}):
         for name, path in models.items():
-            named_searches: list[Search] = [how.value for how in search] if search else _searches_of(path)
-            ways: list[tuple[Search, int]] = [(how, size) for how in named_searches for size in beam or ALL_BEAMS]
+            named_searches: list[str] = search or _searches_of(path)
+            ways: list[tuple[str, int]] = [(how, size) for how in named_searches for size in beam or ALL_BEAMS]
             _decode_model(directory, name, path, sources, references, ways, threads, device)
     records = directory.results()
     table = sweeps.decoding_table(records, len(sources))
@@ -121,7 +118,7 @@ def _decode_model(
     path: Path,
     sources: Sequence[str],
     references: Sequence[Sequence[str]],
-    ways: Sequence[tuple[Search, int]],
+    ways: Sequence[tuple[str, int]],
     threads: int | None,
     device: str,
 ) -> None:
@@ -145,15 +142,15 @@ def _decode_model(
         directory.finish(point, record | sweeps.scores(found, references))
 
 
-def _searches_of(model: Path) -> list[Search]:
+def _searches_of(model: Path) -> list[str]:
     """Those that a beam makes a difference to."""
     from ssmt.directory import load_config
     from ssmt.registry import kind_of
 
-    return [search for search in kind_of(load_config(model)).searches if search != "sample"]
+    return [search for search in kind_of(load_config(model)).searches if SEARCHES[search].has_beam]
 
 
-def _translate(translator: Translator, search: Search | None, beam: int) -> Any:
+def _translate(translator: Translator, search: str | None, beam: int) -> Any:
     return lambda block: [few[0].text for few in translator.n_best_translations(block, beam=beam, search=search)]
 
 

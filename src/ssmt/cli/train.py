@@ -16,7 +16,7 @@ from ssmt.cli.shared import (
     set_threads,
     warn_of_settings_without_effect,
 )
-from ssmt.config import ModelName, Preset, commented_yaml, compose, with_settings
+from ssmt.config import Config, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
 
@@ -28,8 +28,8 @@ def train(
     valid_source: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, source side.")] = None,
     valid_target: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, target side.")] = None,
     model: Annotated[
-        ModelName | None,
-        typer.Option(help="SSMT; or a Transformer on subwords of BPE, of the Unigram LM, of DPE.", show_default="ssmt"),
+        str | None,
+        typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
     ] = None,
     preset: Annotated[Preset | None, typer.Option(help="Settings to start from.", show_default="base")] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,

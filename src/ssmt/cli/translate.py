@@ -30,6 +30,8 @@ from ssmt.cli.shared import (
 )
 from ssmt.errors import UserError
 from ssmt.files import STANDARD_STREAM, name_of, open_for_writing
+from ssmt.search.options import Normalise, SearchOptions, Stop
+from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
 
 
@@ -42,9 +44,10 @@ def translate(
     output: OutputOption = STANDARD_STREAM,
     pretokenised: PretokenisedOption = False,
     search: Annotated[
-        Literal["marginal", "dynamic", "mixture", "beam", "sample"] | None,
+        str | None,
         typer.Option(
-            help="Exact sum over segmentations; the paper's decoding; its weak baseline; beam of subwords; samples.",
+            metavar="NAME",
+            help="; ".join(f"{search.name}: {search.summary}" for search in SEARCHES.values()) + ".",
             show_default="marginal, or beam for models on subwords",
         ),
     ] = None,
@@ -62,7 +65,11 @@ def translate(
         float | None,
         typer.Option(
             help="Rank by score / length ** PENALTY: above 0 favours longer translations.",
-            show_default="0, or 1 for search beam",
+            show_default=", ".join(
+                f"{search.length_penalty:g} for {search.name}"
+                for search in SEARCHES.values()
+                if "length_penalty" in search.own_options
+            ),
         ),
     ] = None,
     min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest characters of a translation.")] = 0,
@@ -70,15 +77,13 @@ def translate(
         int | None,
         typer.Option(min=1, metavar="N", help="Most characters.", show_default="by the source's length"),
     ] = None,
-    normalise: Annotated[
-        Literal["segments", "characters", "none"], typer.Option(help="Of dynamic decoding: what scores are divided by.")
-    ] = "segments",
+    normalise: Annotated[Normalise, typer.Option(help="Of dynamic decoding: what scores are divided by.")] = "segments",
     stop: Annotated[
-        Literal["safe", "paper"],
+        Stop,
         typer.Option(help="Of dynamic decoding: stop when nothing open is better, or after BEAM ends as in the paper."),
     ] = "safe",
     final_normalise: Annotated[
-        Literal["segments", "characters", "none"] | None,
+        Normalise | None,
         typer.Option(help="With --stop paper: what final scores are divided by.", show_default="as --normalise"),
     ] = None,
     average_next: Annotated[
@@ -101,16 +106,31 @@ def translate(
 
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
+    options = SearchOptions(
+        search=search,
+        beam=beam,
+        n_best=n_best,
+        length_penalty=length_penalty,
+        min_length=min_length,
+        max_length=max_length,
+        normalise=normalise,
+        stop=stop,
+        final_normalise=final_normalise,
+        average_next=average_next,
+        temperature=temperature,
+        seed=seed,
+    )
     translator = load_translator(model, device, threads, pretokenised, int8)
-    search = translator.kind.search(search)
-    score_type = translator.score_type(search)
+    options = translator.kind.search(search).completed(options)
+    score_type = translator.score_type(options.search)
     prefixes = None if prefix is None else read_lines(prefix)
     known_length = sum(1 for _ in stream_lines(input)) if Path(input).is_file() else None  # a pipe can be read once
     if prefixes is not None and known_length is not None:
         require_equal_lengths(input, known_length, prefix or "", len(prefixes))
 
-    def describe(found: Translation) -> Record:
-        return {"translation": found.text, "segments": found.segments, "score": round(found.score, 6)}
+    def describe(translation: Translation) -> Record:
+        score = round(translation.score, 6)
+        return {"translation": translation.text, "segments": translation.segments, "score": score}
 
     done = 0
     with (
@@ -124,29 +144,20 @@ def translate(
                 raise UserError(f"{prefix} has {len(prefixes):,} lines, fewer than {name_of(input)}")
             found = translator.n_best_translations(
                 block,
-                n_best,
-                beam,
-                search,
-                length_penalty=length_penalty,
-                min_length=min_length,
-                max_length=max_length,
+                options,
                 prefixes=None if prefixes is None else prefixes[done : done + len(block)],
-                normalise=normalise,
-                stop=stop,
-                final_normalise=final_normalise,
-                average_next=average_next,
-                temperature=temperature,
-                seed=seed,
+                with_segments=segmented or json_,
                 batch_characters=batch_characters,
             )
-            for source, few in zip(block, found, strict=True):
+            for source, ranked in zip(block, found, strict=True):
                 if json_:
-                    record = {"source": source, **describe(few[0]), "score_type": score_type}
+                    record = {"source": source, **describe(ranked[0]), "score_type": score_type}
                     if n_best > 1:
-                        record["n_best"] = [describe(one) | {"score_type": score_type} for one in few]
+                        record["n_best"] = [describe(one) | {"score_type": score_type} for one in ranked]
                     write_json(stream, record)
                 else:
-                    stream.write("\t".join(one.joined(separator) if segmented else one.text for one in few) + "\n")
+                    shown = [one.joined(separator) if segmented else one.text for one in ranked]
+                    stream.write("\t".join(shown) + "\n")
             stream.flush()
             done += len(block)
             bar.advance(done / (known_length or done), f"{done:,} lines")

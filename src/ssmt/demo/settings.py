@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ssmt.config import Config, ModelName, changed, compose
+from ssmt.config import Config, changed, compose
 
-MODELS: tuple[ModelName, ...] = ("bpe", "ssmt")  # the first is the baseline
+MODELS: tuple[str, ...] = ("bpe", "ssmt")  # the first is the baseline
 MINUTES = 2.4  # of training, for each model
 
 _BOTH: Mapping[str, Mapping[str, Any]] = {
@@ -28,7 +28,7 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
     },
 }
 # The feed-forward layers make up for what only SSMT has: a lexicon and a character model.
-_OWN: Mapping[ModelName, Mapping[str, Mapping[str, Any]]] = {
+_OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "bpe": {
         "text": {"subword_vocabulary": 1000},
         "network": {"feedforward": 448},
@@ -42,7 +42,7 @@ _OWN: Mapping[ModelName, Mapping[str, Mapping[str, Any]]] = {
 }
 
 
-def config_of(model: ModelName, minutes: float = MINUTES, seed: int = 1) -> Config:
+def config_of(model: str, minutes: float = MINUTES, seed: int = 1) -> Config:
     config = compose("tiny")
     limits = {"model": model, "training": {"max_minutes": minutes, "seed": seed}}
     for changes in (_BOTH, _OWN[model], limits):

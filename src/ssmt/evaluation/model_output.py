@@ -13,7 +13,6 @@ from ssmt.config import changed
 from ssmt.evaluation.composition import Segment, trim
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
-from ssmt.search.decode import Search
 from ssmt.text.lines import with_single_blanks
 from ssmt.translator import LineError, Translation, Translator
 
@@ -26,7 +25,7 @@ def translate_lines(
     translator: Translator,
     sources: Sequence[str],
     *,
-    search: Search | None = None,
+    search: str | None = None,
     beam: int = 5,
     reporter: Reporter | None = None,
     title: str = "translating",

@@ -13,20 +13,18 @@ import torch
 from torch import nn
 
 from ssmt.errors import UserError
-from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import TranslationModel
 
 
 def use_int8_weights(model: TranslationModel) -> None:
-    """In place: the layers of encoder and decoder, and the lexicon's. The character model is small, and the output
-    layer of a subword model is its embedding: both stay."""
+    """In place, where the network says that it can be."""
     if model.device.type != "cpu":
-        raise UserError(f"Weights of 8 bits are for CPU only, and this model is on {model.device}; give --device cpu")
+        raise UserError(f"Weights of 8 bits are for CPU only, and this model is on {model.device}; load it on cpu")
     _require_engine()
-    _quantise(model.encoder)
-    _quantise(model.decoder)
-    if isinstance(model, SSMT) and model.segments.entries is not None:
-        model.segments.entries = _quantise(nn.Sequential(model.segments.entries)).get_submodule("0")
+    for name in model.layers_for_int8():
+        inside, _, attribute = name.rpartition(".")
+        parent = model.get_submodule(inside)
+        setattr(parent, attribute, _quantise(nn.Sequential(model.get_submodule(name))).get_submodule("0"))
 
 
 def _require_engine() -> None:

@@ -7,6 +7,7 @@ Shapes: B sentences, T characters, L segment lengths, V lexicon entries, D width
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import torch
@@ -17,9 +18,23 @@ from ssmt.config import NetworkConfig
 from ssmt.lattice import NEG_INF
 from ssmt.model.characters import CharacterModel
 from ssmt.model.dropout import Dropout
-from ssmt.text.lexicon import ABSENT, Lexicon, legal_lengths
+from ssmt.text.lexicon import ABSENT, Lexicon, Trie, legal_lengths
 
 CHUNK_ELEMENTS = 1 << 22  # logits over the lexicon that exist at one time: 16 MiB
+
+
+class TrieBuffers(nn.Module):
+    """A lexicon's trie on the network's own device: the lexicon itself is shared, and stays where it is."""
+
+    def __init__(self, trie: Trie) -> None:
+        super().__init__()
+        self.fields = tuple(field.name for field in dataclasses.fields(trie))[1:]
+        self.alphabet_size = trie.alphabet_size
+        for name in self.fields:
+            self.register_buffer(name, getattr(trie, name), persistent=False)
+
+    def trie(self) -> Trie:
+        return Trie(self.alphabet_size, *(getattr(self, name) for name in self.fields))
 
 
 class SegmentModel(nn.Module):
@@ -31,6 +46,7 @@ class SegmentModel(nn.Module):
         self.longest = longest
         self.pad = alphabet.pad
         self.lexicon = lexicon
+        self.trie_buffers = TrieBuffers(lexicon.trie)
         self.characters = CharacterModel(alphabet, config, longest) if config.characters else None
         self.entries: nn.Module | None = nn.Linear(config.width, len(lexicon)) if config.lexicon else None
         self.gate = nn.Linear(config.width, 1) if config.characters and config.lexicon else None
@@ -39,6 +55,10 @@ class SegmentModel(nn.Module):
         if isinstance(self.entries, nn.Linear):
             nn.init.normal_(self.entries.weight, std=config.width**-0.5)
             nn.init.zeros_(self.entries.bias)
+
+    @property
+    def trie(self) -> Trie:
+        return self.trie_buffers.trie()
 
     def log_gates(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """log g and log (1 - g): the shares of the character model and of the lexicon. (..., D) -> (...)"""
@@ -68,9 +88,9 @@ class SegmentModel(nn.Module):
         embedding (C, D) of the characters.
         """
         L = self.longest
-        legal_BT = legal_lengths(target, self.get_buffer("is_word"), L, lengths)
-        real = legal_BT > 0
-        legal, state = legal_BT[real], states[real]  # (n,), (n, D): only real characters cost anything
+        legal_by_place = legal_lengths(target, self.get_buffer("is_word"), L, lengths)  # (B, T)
+        real = legal_by_place > 0
+        legal, state = legal_by_place[real], states[real]  # (n,), (n, D): only real characters cost anything
         log_g, log_not_g = self.log_gates(state)
         parts = []
         if self.characters is not None:
@@ -78,7 +98,7 @@ class SegmentModel(nn.Module):
             spelt = self.characters.segment_log_probs(state, previous[real], following, legal, embedding)
             parts.append(log_g.unsqueeze(1) + spelt)
         if self.entries is not None:
-            ids = self.lexicon.ids_of_segments(target, legal_BT, L)[real]  # (n, L)
+            ids = self.trie.ids_of_segments(target, legal_by_place, L)[real]  # (n, L)
             parts.append(log_not_g.unsqueeze(1) + self.selected_entry_log_probs(state, ids))
         mixed = torch.logaddexp(*parts) if len(parts) == 2 else parts[0]  # Eq. 3
         is_legal = torch.arange(L, device=legal.device) < legal.unsqueeze(1)

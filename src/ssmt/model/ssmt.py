@@ -9,15 +9,18 @@ Shapes: B sentences, S source subwords, T target characters with `</s>`, L segme
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from ssmt import lattice
-from ssmt.config import Config
+from ssmt.config import Config, NetworkConfig
+from ssmt.model.body import Body
+from ssmt.model.layers import Embedding
 from ssmt.model.segments import SegmentModel
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel
 from ssmt.model.words import WordDecoder
-from ssmt.text.corpus import Batch
+from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import Vocabulary
 
 
@@ -26,29 +29,28 @@ class SSMT(TranslationModel):
 
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
         super().__init__(vocabulary)
-        alphabet = vocabulary.alphabet
-        self.encoder = Encoder(len(vocabulary.source), config.network, vocabulary.source.pad)
         network = config.network
-        self.decoder = (
-            WordDecoder(alphabet, network)
-            if network.word_layers
-            else Decoder(len(alphabet), network, alphabet.pad, alphabet.eos)
-        )
-        self.segments = SegmentModel(vocabulary.lexicon, config.network, config.text.longest_segment)
+        self.encoder = Encoder(len(vocabulary.source), network, vocabulary.source.pad)
+        embedding = Embedding(len(vocabulary.alphabet), network, vocabulary.alphabet.pad)
+        self.decoder = self.body(embedding, vocabulary, network)
+        self.segments = SegmentModel(vocabulary.lexicon, network, config.text.longest_segment)
+
+    @staticmethod
+    def body(embedding: Embedding, vocabulary: Vocabulary, config: NetworkConfig) -> Body:
+        """The decoder: all its layers over characters, or those in the middle over words."""
+        if not config.word_layers:
+            return Decoder(embedding, config)
+        return WordDecoder(embedding, torch.from_numpy(vocabulary.alphabet.is_blank), config)
 
     @property
     def character_embedding(self) -> Tensor:
         """Characters as the decoder and the character model see them. (C, D)"""
-        embedding = self.decoder.embedding
-        return embedding.tokens.weight * embedding.scale
+        return self.decoder.embedding.vectors()
 
     def lattice(self, batch: Batch) -> Tensor:
         """The score of every segment of every target. (B, T, L)"""
-        memory = self.encode(batch.source)
-        states = self.decoder.states(batch.target, memory)  # h_j has read y_<j                               Eq. 2
-        previous = self.decoder.previous(batch.target)
         scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
-            batch.target, batch.target_lengths, previous, states, self.character_embedding
+            batch.target, batch.target_lengths, batch.previous, self.states(batch), self.character_embedding
         )
         if self.training or scores.device.type == "mps":
             return scores
@@ -57,3 +59,7 @@ class SSMT(TranslationModel):
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
         return lattice.marginal(self.lattice(batch), batch.target_lengths)
+
+    def layers_for_int8(self) -> list[str]:
+        """The character model is small, and stays as it is."""
+        return [*super().layers_for_int8(), *(["segments.entries"] if self.segments.entries is not None else [])]

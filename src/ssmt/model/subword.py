@@ -11,9 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import Config
+from ssmt.model.layers import Embedding
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import Loss, TranslationModel
-from ssmt.text.corpus import Batch
+from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import SubwordVocabulary
 
 SHARED = "encoder.embedding.tokens.weight"  # the same tensor as the decoder's, where the vocabulary is shared
@@ -28,7 +29,7 @@ class SubwordTransformer(TranslationModel):
         self.smoothing = config.training.label_smoothing
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
-        self.decoder = Decoder(len(target), config.network, target.pad, target.eos)
+        self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
         if vocabulary.shared:
             self.encoder.embedding.tokens = self.decoder.embedding.tokens
             self.register_state_dict_post_hook(_leave_out_shared)  # type: ignore[no-untyped-call]
@@ -42,13 +43,13 @@ class SubwordTransformer(TranslationModel):
         """log p of each target in its one segmentation. (B,)"""
         return -self._losses(batch).nats
 
-    def losses(self, batch: Batch) -> Loss:
+    def forward(self, batch: Batch) -> Loss:
         of_targets = self._losses(batch)
         return Loss(of_targets.minimised.sum(), of_targets.nats.sum())
 
     def _losses(self, batch: Batch) -> Loss:
         """Of each target, with and without label smoothing. (B,)"""
-        states = self.decoder.states(batch.target, self.encode(batch.source))
+        states = self.states(batch)
         real = batch.target != self.vocabulary.target.pad  # (B, T)
         log_probs = F.log_softmax(self.logits(states[real]).float(), dim=-1)  # (n, V): padding costs nothing
         nats = -log_probs.gather(1, batch.target[real].unsqueeze(1)).squeeze(1)
@@ -58,7 +59,7 @@ class SubwordTransformer(TranslationModel):
         if not self.training and nats.device.type != "mps":
             nats = smoothed = nats.double()  # a reported score sums many numbers; training needs no such care
         empty = nats.new_zeros(batch.target.shape)
-        return Loss(*(empty.masked_scatter(real, one).sum(dim=1) for one in (smoothed, nats)))
+        return Loss(*(empty.masked_scatter(real, of_symbols).sum(dim=1) for of_symbols in (smoothed, nats)))
 
 
 def _leave_out_shared(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:

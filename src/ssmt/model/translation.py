@@ -1,4 +1,4 @@
-"""What training, searches and translator ask of a model, whichever it is.
+"""What training, searches and translator ask of a network, whichever it is.
 
 Shapes: B sentences, S source subwords.
 """
@@ -6,20 +6,20 @@ Shapes: B sentences, S source subwords.
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from ssmt.model.transformer import Decoder, Encoder, Memory
-from ssmt.text.corpus import Batch
+from ssmt.model.body import Body, Memory
+from ssmt.model.transformer import Encoder
+from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import BothSides
-
-Search = Literal["marginal", "dynamic", "mixture", "beam", "sample"]
-ScoreType = Literal["marginal", "path", "tokens"]
 
 
 class Loss(NamedTuple):
+    """Summed over a batch; whoever trains knows what to divide it by."""
+
     minimised: Tensor  # what training minimises, regularisation included
     nats: Tensor  # the negative log-probability of the targets
 
@@ -28,7 +28,7 @@ class TranslationModel(nn.Module):
     """An encoder, a decoder, and the probability of a target given its source."""
 
     encoder: Encoder
-    decoder: Decoder
+    decoder: Body
 
     def __init__(self, vocabulary: BothSides) -> None:
         super().__init__()
@@ -38,16 +38,23 @@ class TranslationModel(nn.Module):
     def device(self) -> torch.device:
         return next(self.parameters()).device
 
-    def encode(self, source: Tensor) -> Memory:
-        """source (B, S)"""
-        memory: Memory = self.encoder(source)
-        return memory
+    def encode(self, source: Tensor | None) -> Memory | None:
+        """source (B, S); none for targets that stand alone."""
+        return None if source is None else self.encoder(source)
+
+    def states(self, batch: Batch) -> Tensor:
+        """The decoder's states over whole targets: h_j has read y_<j (Eq. 2). (B, T, D)"""
+        return self.decoder.states(batch.previous, self.encode(batch.source))
 
     @abstractmethod
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x) of each target. (B,)"""
 
-    def losses(self, batch: Batch) -> Loss:
-        """Summed over the batch."""
+    def forward(self, batch: Batch) -> Loss:
+        """What training calls."""
         nats = -self.log_probability(batch).sum()
         return Loss(nats, nats)
+
+    def layers_for_int8(self) -> list[str]:
+        """The parts, by name, whose linear layers can have weights of 8 bits in decoding."""
+        return ["encoder", "decoder"]

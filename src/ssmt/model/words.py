@@ -11,7 +11,7 @@ characters that follow, up to the next blank. The upper layers read those.
 
 No state sees more than the characters before it, as in the plain body, and nothing outside notices the difference.
 
-Shapes: B sentences, N rows of a search, T characters, W words, D width.
+Shapes: B sentences, N rows of a search, T characters, C alphabet, W words, D width.
 """
 
 from __future__ import annotations
@@ -20,22 +20,21 @@ import torch
 from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
+from ssmt.model.body import Cache, Memory
 from ssmt.model.dropout import Dropout
-from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, Memory, linear
-from ssmt.text.alphabet import Alphabet
+from ssmt.model.layers import Embedding, linear
+from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache
 
 
 class WordDecoder(Decoder):
-    def __init__(self, alphabet: Alphabet, config: NetworkConfig) -> None:
-        super().__init__(len(alphabet), config, alphabet.pad, alphabet.eos)
+    def __init__(self, embedding: Embedding, closes: Tensor, config: NetworkConfig) -> None:
+        """closes (C,): the symbols that close a word."""
+        super().__init__(embedding, config)
         below = (config.decoder_layers - config.word_layers) // 2
         self.middle = slice(below, below + config.word_layers)
         self.context_norm = nn.LayerNorm(config.width)
         self.context = linear(config.width, config.width)
         self.context_dropout = Dropout(config.dropout)
-        # `</s>`, which stands in front of the first character, closes the empty word before it.
-        closes = torch.from_numpy(alphabet.is_blank).clone()
-        closes[alphabet.eos] = True
         self.register_buffer("closes", closes, persistent=False)
 
     def layers_by_place(self) -> tuple[list[DecoderLayer], list[DecoderLayer], list[DecoderLayer]]:
@@ -48,13 +47,13 @@ class WordDecoder(Decoder):
         contexts: Tensor = self.context_dropout(self.context(self.context_norm(words)))
         return contexts
 
-    def states(self, target: Tensor, memory: Memory) -> Tensor:
+    def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
         lower, middle, upper = self.layers_by_place()
-        previous = self.previous(target)
         x = self.embedding(previous)
         for layer in lower:
             x = layer(x, memory)
         closes = self.get_buffer("closes")[previous]  # (B, T)
+        closes[:, 0] = True  # what stands in front of a target closes the empty word before it
         word = closes.cumsum(dim=1) - 1  # (B, T) how many words have been closed since the first
         W = int(word[:, -1].max()) + 1  # a synchronisation
         # The places where words close come first; those that fill up a row with fewer of them are after its last
@@ -69,52 +68,56 @@ class WordDecoder(Decoder):
         states: Tensor = self.norm(x)
         return states
 
-    def start(self, memory: Memory, hypotheses: int) -> WordCache:
-        plain = super().start(memory, hypotheses)
-        rows = len(memory.mask) * hypotheses
-        between = plain.layers[self.middle]
-        around = [*plain.layers[: self.middle.start], *plain.layers[self.middle.stop :]]
-        context = memory.states.new_zeros(rows, memory.states.shape[-1])
-        words = DecoderCache(between, plain.mask)
-        words.position = torch.zeros(rows, dtype=torch.int64, device=context.device)
-        return WordCache(DecoderCache(around, plain.mask), words, context)
+    def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
+        rows = sentences * hypotheses
+        lower, middle, upper = (
+            [LayerCache(layer.source(memory), rows) for layer in layers] for layers in self.layers_by_place()
+        )
+        weight = self.embedding.tokens.weight
+        return WordCache(
+            DecoderCache([*lower, *upper], 0 if in_step else self._positions(rows)),
+            DecoderCache(middle, self._positions(rows)),
+            torch.zeros(rows, weight.shape[1], device=weight.device),
+        )
 
-    def step(self, symbols: Tensor, cache: DecoderCache, reading: Tensor | None = None) -> Tensor:
+    def step(self, symbols: Tensor, cache: Cache, reading: Tensor | None = None) -> Tensor:
         assert isinstance(cache, WordCache)
         lower, middle, upper = self.layers_by_place()
-        position, mask = cache.position, cache.mask
-        x = self.embed_one(symbols, position)
-        for layer, layer_cache in zip(lower, cache.layers, strict=False):
-            x = layer.step(x, layer_cache, position, mask)
-        closes = self.get_buffer("closes")[symbols]
+        position = cache.characters.position
+        x = self.embedding.one(symbols, position)
+        for layer, layer_cache in zip(lower, cache.characters.layers, strict=False):
+            x = layer.step(x, layer_cache, position)
+        closes = self.get_buffer("closes")[symbols] if cache.begun else torch.ones_like(symbols, dtype=torch.bool)
+        cache.begun = True
         rows = (closes if reading is None else closes & reading).nonzero().squeeze(-1)  # a synchronisation
         if len(rows):  # most steps of most rows are inside a word
             words, of_words = x[rows], cache.words_in_order()
             assert isinstance(of_words.position, Tensor)
             at = of_words.position[rows]
             for layer, layer_cache in zip(middle, of_words.layers, strict=True):
-                words = layer.step(words, layer_cache, at, mask, rows)
+                words = layer.step(words, layer_cache, at, rows)
             of_words.position[rows] = at + 1
             cache.context[rows] = self.contexts(words).to(cache.context.dtype)
         x = x + cache.context
-        for layer, layer_cache in zip(upper, cache.layers[len(lower) :], strict=True):
-            x = layer.step(x, layer_cache, position, mask)
-        cache.position = position + (1 if reading is None else reading.long())
+        for layer, layer_cache in zip(upper, cache.characters.layers[len(lower) :], strict=True):
+            x = layer.step(x, layer_cache, position)
+        cache.characters.position = position + (1 if reading is None else reading.long())
         state: Tensor = self.norm(x)
         return state
 
 
-class WordCache(DecoderCache):
-    """The cache of the layers over characters; with it that of the layers over words, and what they said last."""
+class WordCache(Cache):
+    """The cache of the layers over characters, that of the layers over words, and what these said last."""
 
     def __init__(self, characters: DecoderCache, words: DecoderCache, context: Tensor) -> None:
-        super().__init__(characters.layers, characters.mask)
+        self.characters = characters
         self.words = words  # with a position for each row: they close their words at different steps
         self.context = context  # (N, D)
+        self.begun = False  # whether the symbol in front of the target has been read
         self.order: Tensor | None = None  # the rows of `words` that ours are, if they are not the same
 
     def reorder(self, rows: Tensor) -> None:
-        super().reorder(rows)
+        self.characters.reorder(rows)
         self.context = self.context.index_select(0, rows)
         self.order = rows if self.order is None else self.order[rows]
 
@@ -126,5 +129,5 @@ class WordCache(DecoderCache):
         return self.words
 
     def select_sentences(self, sentences: Tensor) -> None:
-        super().select_sentences(sentences)
+        self.characters.select_sentences(sentences)
         self.words.select_sentences(sentences)

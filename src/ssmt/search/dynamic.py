@@ -22,8 +22,8 @@ from torch import Tensor
 
 from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
-from ssmt.model.transformer import Memory
-from ssmt.search.beam import IMPOSSIBLE, Finished, Hypothesis, Limits, SearchOptions
+from ssmt.search.beam import IMPOSSIBLE, Finished
+from ssmt.search.job import Hypothesis, Job
 from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable, sum_precision
 
 
@@ -40,30 +40,32 @@ class Pool:
         return Pool(*(x.gather(1, columns) for x in (self.rank, self.last, self.origin, self.character)))
 
 
-def dynamic_search(model: SSMT, memory: Memory, limits: Limits, options: SearchOptions) -> list[list[Hypothesis]]:
+def dynamic_search(job: Job) -> list[list[Hypothesis]]:
     """The best finished hypotheses of each sentence, best first."""
-    return _DynamicSearch(model, memory, limits, options).run()
+    assert isinstance(job.model, SSMT)
+    return _DynamicSearch(job, job.model).run()
 
 
 class _DynamicSearch:
-    def __init__(self, model: SSMT, memory: Memory, limits: Limits, options: SearchOptions) -> None:
-        self.model, self.limits, self.options = model, limits, options
+    def __init__(self, job: Job, model: SSMT) -> None:
+        self.model, self.request, self.options = model, job.request, job.options
+        options = job.options
         alphabet = model.vocabulary.alphabet
         self.K, self.C, self.L = options.beam, len(alphabet), model.segments.longest
         self.eos = alphabet.eos
-        self.B = memory.mask.shape[0]
+        self.B = job.request.sentences
         rows = self.B * 2 * self.K
         self.search = SegmentSearch(model, rows)
         self.possible = generable(alphabet).to(model.device)
         if options.stop == "paper" and not self.search.proper:
             self.possible = torch.ones_like(self.possible)
             self.possible[[alphabet.pad, alphabet.eom]] = False
-        self.cache = model.decoder.start(memory, 2 * self.K)
+        self.cache = model.decoder.start(job.memory, self.B, 2 * self.K)
         self.active = list(range(self.B))
         self.finished = Finished(self.B, options.kept)
 
         device = model.device
-        previous = torch.full((rows,), self.eos, device=device)
+        previous = job.request.first_symbols(2 * self.K)
         self.open = self.search.begin(model.decoder.step(previous, self.cache), previous)
         self.closed = torch.zeros(
             rows, dtype=sum_precision(device), device=device
@@ -89,7 +91,7 @@ class _DynamicSearch:
     def _pools(self, step: int) -> tuple[Pool, Pool]:
         """Appendix A: the scores of every character as a continuation and as an end, and the best 2K of each."""
         is_word, open = self.search.is_word, self.open
-        allowed = self.limits.allowed(step, self.possible, self.eos, 2 * self.K)
+        allowed = self.request.allowed(step, self.possible, self.eos, 2 * self.K)
         if step == 0 and self.options.stop == "paper":
             allowed = allowed.index_fill(1, torch.tensor([self.eos], device=allowed.device), False)
         inside = (open.length > 0).unsqueeze(1)
@@ -173,7 +175,7 @@ class _DynamicSearch:
         if len(staying) < len(self.active):
             self.active = [self.active[row] for row in staying]
             self.cache.select_sentences(kept)
-            self.limits = self.limits.select(kept)
+            self.request = self.request.select(kept)
         self.alive = (rank > IMPOSSIBLE)[kept]
         self._advance(rows, character, end.last[kept])
         return True

@@ -22,27 +22,27 @@ import torch
 from torch import Tensor
 
 from ssmt.lattice import NEG_INF
+from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
-from ssmt.model.transformer import Memory
-from ssmt.search.beam import IMPOSSIBLE, Hypothesis, Limits, Scorer
+from ssmt.search.job import Request
 from ssmt.search.open_segments import SegmentSearch, generable, sum_precision
 
 
 class MarginalScorer:
     """Prefixes with the mass of all their segmentations."""
 
-    def __init__(self, model: SSMT, memory: Memory, beam: int, limits: Limits) -> None:
-        self.model, self.beam, self.limits = model, beam, limits
+    def __init__(self, model: SSMT, memory: Memory | None, beam: int, request: Request) -> None:
+        self.model, self.beam, self.request = model, beam, request
         alphabet = model.vocabulary.alphabet
         self.eos, self.L, self.C = alphabet.eos, model.segments.longest, len(alphabet)
         self.length = 0  # characters of every prefix
-        rows = memory.mask.shape[0] * beam
+        rows = request.sentences * beam
         self.search = SegmentSearch(model, rows)
         self.is_word = model.segments.get_buffer("is_word")
-        self.cache = model.decoder.start(memory, beam)
+        self.cache = model.decoder.start(memory, request.sentences, beam)
         self.can_begin = generable(alphabet).to(model.device)
 
-        previous = torch.full((rows,), self.eos, device=model.device)
+        previous = request.first_symbols(beam)
         # The open segments of all hypotheses: which hypothesis each belongs to, log a_k of its start, the segment.
         self.rows = rows
         self.row = torch.arange(rows, device=model.device)
@@ -59,7 +59,7 @@ class MarginalScorer:
         weighted = self.log_a.new_full((self.L, self.rows, self.C), NEG_INF)
         weighted[self.open.length, self.row] = self.log_a.unsqueeze(1) + onward
         mass = torch.logsumexp(weighted, dim=0)
-        return mass.masked_fill_(~self.limits.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
+        return mass.masked_fill_(~self.request.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         N, L, n = len(rows), self.L, len(self.row)
@@ -86,7 +86,7 @@ class MarginalScorer:
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
-        self.limits = self.limits.select(sentences)
+        self.request = self.request.select(sentences)
 
     def _pay_for_the_end_of_eos(self, onward: Tensor) -> None:
         """With `proper: false` a finished string pays for the `<eom>` after `</s>` too, as its lattice does."""
@@ -94,45 +94,3 @@ class MarginalScorer:
         new = self.open.select(torch.arange(N, device=onward.device))  # the segments that begin now come first
         eos = torch.full((N,), self.eos, device=onward.device)
         onward[:N, self.eos] = self.search.log_prob_if_ended(self.search.read(new, eos), eos)
-
-
-def sample_strings(
-    scorer: Scorer, generators: list[torch.Generator], n: int, temperature: float
-) -> list[list[Hypothesis]]:
-    """n strings for each sentence, drawn symbol by symbol from the model's own distribution over strings (at
-    temperature 1), each with its exact probability. One generator a sentence keeps a sentence's strings the same
-    whatever batch it is in. The scorer must have n rows a sentence."""
-    eos = scorer.eos
-    found: list[list[Hypothesis | None]] = [[None] * n for _ in generators]
-    strings: list[list[list[int]]] = [[[] for _ in range(n)] for _ in generators]
-    active = list(range(len(generators)))
-    while active:
-        mass = scorer.extensions()  # (N, W)
-        uniform = torch.cat([torch.rand(n, mass.shape[1], generator=generators[sentence]) for sentence in active])
-        gumbel = -torch.log(-torch.log(uniform.double().clamp(1e-12, 1 - 1e-12))).to(mass)
-        symbols = (mass / temperature + gumbel).argmax(dim=1)  # a draw from softmax(mass / temperature)
-        symbols[mass.amax(dim=1) < IMPOSSIBLE] = eos  # where nothing can follow
-        scores = mass.gather(1, symbols.unsqueeze(1)).view(-1, n).tolist()
-        drawn = symbols.view(-1, n).tolist()
-        staying = []
-        for block, sentence in enumerate(active):
-            for k in range(n):
-                if found[sentence][k] is not None:
-                    continue  # a finished row idles until its sentence's other rows have finished
-                if drawn[block][k] == eos:
-                    score = scores[block][k]
-                    found[sentence][k] = Hypothesis(strings[sentence][k], score, score)
-                else:
-                    strings[sentence][k].append(drawn[block][k])
-            if None in found[sentence]:
-                staying.append(block)
-        rows = torch.arange(len(active) * n, device=mass.device).view(-1, n)
-        if len(staying) < len(active):
-            kept = torch.tensor(staying, device=mass.device, dtype=torch.int64)
-            rows = rows[kept]
-            active = [active[block] for block in staying]
-            if active:
-                scorer.select_sentences(kept)
-        if active:
-            scorer.advance(rows.view(-1), symbols[rows.view(-1)])
-    return [[one for one in row if one is not None] for row in found]

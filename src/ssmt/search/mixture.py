@@ -14,15 +14,24 @@ import torch
 from torch import Tensor
 
 from ssmt.lattice import NEG_INF
+from ssmt.model.body import Memory
 from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
-from ssmt.model.transformer import Memory
-from ssmt.search.beam import Hypothesis, Limits, WritingLimits
+from ssmt.search.beam import beam_search
+from ssmt.search.job import Hypothesis, Job, Request, WritingRequest
 from ssmt.search.open_segments import generable, sum_precision
 
 
+def mixture_search(job: Job) -> list[list[Hypothesis]]:
+    """The best finished hypotheses of each sentence, best first."""
+    assert isinstance(job.model, SSMT)
+    scorer = MixtureScorer(job.model, job.memory, job.options.beam, job.request)
+    hypotheses = beam_search(scorer, job.request.sentences, job.options)
+    return [[scorer.decode(derivation) for derivation in derivations] for derivations in hypotheses]
+
+
 class MixtureScorer:
-    def __init__(self, model: SSMT, memory: Memory, beam: int, limits: Limits) -> None:
+    def __init__(self, model: SSMT, memory: Memory | None, beam: int, request: Request) -> None:
         self.model = model
         self.segments, self.characters = model.segments, model.segments.characters
         alphabet, lexicon = model.vocabulary.alphabet, model.segments.lexicon
@@ -37,32 +46,25 @@ class MixtureScorer:
         padded = [ids + [alphabet.pad] * (widest - len(ids)) for ids in written]
         self.written = torch.tensor(padded, device=device)  # (W, widest)
         self.written_length = torch.tensor([len(ids) for ids in written], device=device)
-        self.limits = WritingLimits(limits, self.written, self.written_length, beam, self.eos)
+        self.request = WritingRequest(request, self.written, self.written_length, beam, self.eos)
         entries = self.written[self.C :]
         self.eos_entry = int((entries[:, 0] == self.eos).nonzero()[0])
         usable = self.possible[entries[:, 0]].clone()
         usable[self.eos_entry] = False  # `</s>` has one symbol
         self.usable_entry = usable
 
-        rows = memory.mask.shape[0] * beam
-        self.cache = model.decoder.start(memory, beam)
-        self.cache.position = torch.zeros(rows, dtype=torch.int64, device=device)
+        rows = request.sentences * beam
+        self.cache = model.decoder.start(memory, request.sentences, beam, in_step=False)
+        self.length = torch.zeros(rows, dtype=torch.int64, device=device)  # characters of each row so far
         self.total = torch.zeros(rows, dtype=sum_precision(device), device=device)
         self.spelt = torch.zeros(rows, dtype=torch.int64, device=device)  # characters of a spelt segment; 0 at a start
-        self.last = torch.full((rows,), self.eos, device=device)
+        self.last = request.first_symbols(beam)
         self.spelling: Spelling
         self.next: Tensor  # (N, C) the character model's log-probabilities of the next symbol
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
         reading = torch.ones(rows, dtype=torch.bool, device=device)
         self.states = model.decoder.step(self.last, self.cache, reading)
         self._begin_segments(None)
-
-    @property
-    def length(self) -> Tensor:
-        """Characters of each row so far. (N,)"""
-        position = self.cache.position
-        assert isinstance(position, Tensor)
-        return position - 1
 
     def extensions(self) -> Tensor:
         log_gate, log_not_gate = self.segments.log_gates(self.states)
@@ -85,7 +87,7 @@ class MixtureScorer:
             scores[:, self.C :] = torch.where(at_start, entries, NEG_INF)
             ends = torch.logaddexp(ends, log_not_gate + self.entries[:, self.eos_entry])
         scores[:, self.eos] = torch.where(at_start.squeeze(1), ends.to(scores.dtype), NEG_INF)
-        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self.limits.allowed(self.length), NEG_INF)
+        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self.request.allowed(self.length), NEG_INF)
         self.extended = scores
         return scores
 
@@ -94,6 +96,7 @@ class MixtureScorer:
         self.cache.reorder(rows)
         self.states, self.last, self.spelt = self.states[rows], self.last[rows], self.spelt[rows]
         written, count = self.written[symbols], self.written_length[symbols]
+        self.length = self.length[rows] + count
         for place in range(written.shape[1]):  # rows whose symbol writes less idle
             reading = place < count
             if not reading.any():
@@ -107,7 +110,7 @@ class MixtureScorer:
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
-        self.limits = self.limits.select(sentences)
+        self.request = self.request.select(sentences)
 
     def decode(self, hypothesis: Hypothesis) -> Hypothesis:
         """From symbols to characters, with the ends of the segments."""

@@ -78,7 +78,7 @@ class SegmentSearch:
     def __init__(self, model: SSMT, rows: int) -> None:
         """`rows`: how many segments can begin at one step."""
         self.model, self.segments, self.characters = model, model.segments, model.segments.characters
-        self.trie = model.segments.lexicon.trie
+        self.trie = model.segments.trie
         alphabet = model.vocabulary.alphabet
         self.eom, self.longest = alphabet.eom, model.segments.longest
         self.is_word = model.segments.get_buffer("is_word")

@@ -15,11 +15,11 @@ import torch
 from torch import Tensor
 
 from ssmt.lattice import NEG_INF
+from ssmt.model.body import Memory
 from ssmt.model.subword import SubwordTransformer
-from ssmt.model.transformer import Memory
-from ssmt.search.beam import Limits, WritingLimits
+from ssmt.search.job import Request, WritingRequest
 from ssmt.search.open_segments import sum_precision
-from ssmt.text.corpus import padded
+from ssmt.text.batch import padded
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import code_points
@@ -28,37 +28,38 @@ from ssmt.text.vocabulary import code_points
 class SubwordScorer:
     """Prefixes of subwords with their log-probability."""
 
-    def __init__(self, model: SubwordTransformer, memory: Memory, beam: int, limits: Limits) -> None:
+    def __init__(self, model: SubwordTransformer, memory: Memory | None, beam: int, request: Request) -> None:
         self.model, self.beam = model, beam
         device, target = model.device, model.vocabulary.target
         self.eos = target.eos
         written, self.written_length, self.possible, self.possible_first = _tables(target, device)
         with_mark = replace(
-            limits, max_length=limits.max_length + 1, min_length=limits.min_length + (limits.min_length > 0)
+            request, max_length=request.max_length + 1, min_length=request.min_length + (request.min_length > 0)
         )
-        self.limits = WritingLimits(with_mark, written, self.written_length, beam, self.eos)
+        self.request = WritingRequest(with_mark, written, self.written_length, beam, self.eos)
 
-        rows = memory.mask.shape[0] * beam
-        self.cache = model.decoder.start(memory, beam)
+        rows = request.sentences * beam
+        self.cache = model.decoder.start(memory, request.sentences, beam)
+        self.possible_now = self.possible_first
         self.length = torch.zeros(rows, dtype=torch.int64, device=device)  # characters, the mark in front included
         self.total = torch.zeros(rows, 1, dtype=sum_precision(device), device=device)
-        self._read(torch.full((rows,), self.eos, device=device))
+        self._read(request.first_symbols(beam))
 
     def extensions(self) -> Tensor:
-        possible = self.possible_first if self.cache.position == 1 else self.possible  # `</s>` has been read
-        allowed = self.limits.allowed(self.length) & possible
+        allowed = self.request.allowed(self.length) & self.possible_now
         self.extended = (self.total + self.next).masked_fill(~allowed, NEG_INF)
         return self.extended
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         self.total = self.extended[rows, symbols].unsqueeze(1)
         self.length = self.length[rows] + self.written_length[symbols]
+        self.possible_now = self.possible
         self.cache.reorder(rows)
         self._read(symbols)
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
-        self.limits = self.limits.select(sentences)
+        self.request = self.request.select(sentences)
 
     def _read(self, symbols: Tensor) -> None:
         states = self.model.decoder.step(symbols, self.cache)

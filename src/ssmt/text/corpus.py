@@ -9,18 +9,16 @@ import json
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import islice, zip_longest
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.files import name_of, reason, require_file
+from ssmt.text.batch import Batch, BatchSymbols, make_batch
 from ssmt.text.lines import read_lines, require_equal_lengths, stream_lines, with_single_blanks
 
 CHUNK_LINES = 10_000
@@ -28,59 +26,6 @@ CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a dire
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 Encode = Callable[[Sequence[str]], Many]
 Resample = Callable[[Many, Many, tuple[int, int]], tuple[Many, Many]]  # ids of both sides, what names the draw
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Sentence pairs, padded on the right. `</s>` ends every source and every target."""
-
-    source: Tensor  # (B, S)
-    target: Tensor  # (B, T)
-    target_lengths: Tensor  # (B,)
-    characters: int  # of all raw targets, one more each for the sentence's end: what bits per character divide by
-    lines: tuple[int, ...]  # line numbers in the training files, from 1, for messages
-
-    def to(self, device: torch.device) -> Batch:
-        source, target, lengths = (x.to(device) for x in (self.source, self.target, self.target_lengths))
-        return replace(self, source=source, target=target, target_lengths=lengths)
-
-
-def make_batch(
-    sources: Sequence[npt.ArrayLike],
-    targets: Sequence[npt.ArrayLike],
-    source_pad: int,
-    target_pad: int,
-    characters: int | None = None,
-    lines: Sequence[int] = (),
-) -> Batch:
-    lengths = [len(np.atleast_1d(target)) for target in targets]
-    return Batch(
-        source=padded(sources, source_pad),
-        target=padded(targets, target_pad),
-        target_lengths=torch.tensor(lengths),
-        characters=sum(lengths) if characters is None else characters,
-        lines=tuple(lines),
-    )
-
-
-def padded(sequences: Sequence[npt.ArrayLike], padding: int) -> Tensor:
-    arrays = [np.asarray(sequence, dtype=np.int64) for sequence in sequences]
-    result = np.full((len(arrays), max(map(len, arrays))), padding, dtype=np.int64)
-    for row, values in zip(result, arrays, strict=True):
-        row[: len(values)] = values
-    return torch.from_numpy(result)
-
-
-def batches_by_length(lengths: Sequence[int], budget: int) -> Iterator[list[int]]:
-    """Rows of like length together, longest first (so that too little memory shows at once)."""
-    rows: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda row: -lengths[row]):
-        if rows and (len(rows) + 1) * lengths[rows[0]] > budget:
-            yield rows
-            rows = []
-        rows.append(row)
-    if rows:
-        yield rows
 
 
 class Sentences:
@@ -144,15 +89,15 @@ class SentenceWriter:
 class Corpus:
     """Prepared sentence pairs."""
 
-    def __init__(self, directory: Path, source_pad: int, target_pad: int, resample: Resample | None = None) -> None:
-        self.directory, self.resample = directory, resample
+    def __init__(self, directory: Path, symbols: BatchSymbols | None = None, resample: Resample | None = None) -> None:
+        """`symbols`: of the vocabulary that the corpus is encoded in; only batches need them."""
+        self.directory, self.symbols, self.resample = directory, symbols, resample
         try:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
             self.lines: npt.NDArray[np.int64] = np.load(directory / CORPUS_LINES)
             self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
         except (ValueError, KeyError, EOFError) as error:
             raise UserError(f"{directory}: the prepared data is damaged ({error}); begin a new run") from None
-        self.source_pad, self.target_pad = source_pad, target_pad
         assert len(self.source) == len(self.target) == len(self.lines) == len(self.characters)
 
     def __len__(self) -> int:
@@ -165,6 +110,7 @@ class Corpus:
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], epoch: int = 0) -> Batch:
         """Some of the pairs; in each epoch in other subwords, where the corpus samples them."""
+        assert self.symbols is not None
         sources: Many = [self.source[int(i)] for i in indices]
         targets: Many = [self.target[int(i)] for i in indices]
         if self.resample is not None:
@@ -172,8 +118,7 @@ class Corpus:
         return make_batch(
             sources,
             targets,
-            self.source_pad,
-            self.target_pad,
+            self.symbols,
             characters=int(self.characters[np.asarray(indices)].sum()),
             lines=self.lines[np.asarray(indices)].tolist(),
         )

@@ -9,11 +9,12 @@ Shapes: B sentences, T characters, L segment lengths, C alphabet, V lexicon entr
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from ssmt.errors import UserError
 from ssmt.files import replacing
@@ -41,24 +42,24 @@ def legal_lengths(characters: Tensor, is_word: Tensor, longest: int, lengths: Te
     return legal
 
 
-class Trie(nn.Module):
-    """The n-grams of a lexicon as integer codes in one sorted array.
+@dataclass(frozen=True)
+class Trie:
+    """The n-grams of a lexicon as integer codes in one sorted array: data, on whatever device its tensors are.
 
     Node 0 is the root. An edge is the code `parent * C + character`; nodes are numbered breadth first in the order of
     those codes, so that the sorted array of codes is at once the list of nodes: node k belongs to code k - 1.
-    The tensors are buffers, so that they move to the model's device together with it.
     """
 
+    alphabet_size: int
     codes: Tensor  # (U-1,)
     entry_of_node: Tensor  # (U,) lexicon id, or ABSENT for a string that only begins an entry
     range_start: Tensor  # (U,) the entries below a node are range_start <= id < range_end
     range_end: Tensor  # (U,)
     dense: Tensor | None  # (U*C,) node by code, or ABSENT; only where it is small enough
 
-    def __init__(self, entries: Sequence[Gram], alphabet_size: int) -> None:
-        super().__init__()
+    @classmethod
+    def of_entries(cls, entries: Sequence[Gram], alphabet_size: int) -> Trie:
         assert list(entries) == sorted(set(entries)), "entries must be distinct and ordered by their characters"
-        self.alphabet_size = alphabet_size
         codes: list[int] = []
         entry_of_node, starts, ends = [ABSENT], [0], [len(entries)]
         nodes: list[tuple[Gram, int, int]] = [((), 0, len(entries))]  # prefix, range; breadth first
@@ -78,18 +79,15 @@ class Trie(nn.Module):
                 ends.append(stop)
                 nodes.append(((*prefix, character), start, stop))
                 start = stop
-        for name, values in (
-            ("codes", codes),
-            ("entry_of_node", entry_of_node),
-            ("range_start", starts),
-            ("range_end", ends),
-        ):
-            self.register_buffer(name, torch.tensor(values, dtype=torch.int64), persistent=False)
+        edges = torch.tensor(codes, dtype=torch.int64)
         dense = None
         if len(nodes) * alphabet_size <= DENSE_TRIE_CELLS:
             dense = torch.full((len(nodes) * alphabet_size,), ABSENT, dtype=torch.int32)
-            dense[self.codes] = torch.arange(1, len(nodes), dtype=torch.int32)
-        self.register_buffer("dense", dense, persistent=False)
+            dense[edges] = torch.arange(1, len(nodes), dtype=torch.int32)
+        entry, start_of_range, end_of_range = (
+            torch.tensor(values, dtype=torch.int64) for values in (entry_of_node, starts, ends)
+        )
+        return cls(alphabet_size, edges, entry, start_of_range, end_of_range, dense)
 
     def child(self, nodes: Tensor, characters: Tensor) -> Tensor:
         """The node reached from each node by each character, or ABSENT; ABSENT nodes have no children."""
@@ -136,17 +134,27 @@ class Trie(nn.Module):
             starts, nodes = starts.index_select(0, longer), nodes.index_select(0, longer)
         return reached
 
+    def ids_of_segments(self, characters: Tensor, legal: Tensor, longest: int) -> Tensor:
+        """The lexicon id of every segment by start and length, ABSENT where it is illegal or no entry.
 
-class Lexicon(nn.Module):
-    """The lexicon's entries and their ids in any text."""
+        characters, legal: (..., T); result (..., T, L), int64.
+        """
+        flat_characters, flat_legal = characters.reshape(-1), legal.reshape(-1)
+        ids = flat_characters.new_full((flat_characters.shape[0] * longest,), ABSENT)
+        for length, (starts, nodes) in enumerate(self.walk(flat_characters, flat_legal, longest)):
+            ids.index_copy_(0, starts * longest + length, self.entry_of_node.index_select(0, nodes))
+        return ids.view(*characters.shape, longest)
+
+
+class Lexicon:
+    """The lexicon's entries and, as a trie, their places in any text."""
 
     def __init__(self, alphabet: Alphabet, entries: Iterable[Gram], counts: dict[Gram, int] | None = None) -> None:
-        super().__init__()
         self.alphabet = alphabet
         self.entries: list[Gram] = sorted(set(entries))
         self.counts = counts or {}
         self.longest = max(len(entry) for entry in self.entries)
-        self.trie = Trie(self.entries, len(alphabet))
+        self.trie = Trie.of_entries(self.entries, len(alphabet))
 
     @classmethod
     def of_texts(cls, alphabet: Alphabet, segments: Iterable[str]) -> Lexicon:
@@ -160,17 +168,6 @@ class Lexicon(nn.Module):
     @property
     def texts(self) -> list[str]:
         return ["".join(self.alphabet.symbols[id] for id in entry) for entry in self.entries]
-
-    def ids_of_segments(self, characters: Tensor, legal: Tensor, longest: int) -> Tensor:
-        """The lexicon id of every segment by start and length, ABSENT where it is illegal or no entry.
-
-        characters, legal: (..., T); result (..., T, L), int64.
-        """
-        flat_characters, flat_legal = characters.reshape(-1), legal.reshape(-1)
-        ids = flat_characters.new_full((flat_characters.shape[0] * longest,), ABSENT)
-        for length, (starts, nodes) in enumerate(self.trie.walk(flat_characters, flat_legal, longest)):
-            ids.index_copy_(0, starts * longest + length, self.trie.entry_of_node.index_select(0, nodes))
-        return ids.view(*characters.shape, longest)
 
     def save(self, path: Path) -> None:
         """One entry a line in id order, a tab, and how often it occurs in the training text."""
@@ -218,7 +215,7 @@ def most_frequent_ngrams(
     is_word = torch.from_numpy(alphabet.is_word)
     singles = single_entries(alphabet)
     best: dict[Gram, int] = {}  # the n-grams of two or more characters that are among the most frequent so far
-    trie = Trie(singles, len(alphabet))
+    trie = Trie.of_entries(singles, len(alphabet))
     single_counts = torch.zeros(len(alphabet), dtype=torch.int64)
     for length in range(1, longest + 1):
         codes, counts = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
@@ -247,7 +244,7 @@ def most_frequent_ngrams(
             best[gram] = count
         ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
         best = dict(ranked[: max(size - len(singles), 0)])
-        trie = Trie(sorted([*singles, *best]), len(alphabet))
+        trie = Trie.of_entries(sorted([*singles, *best]), len(alphabet))
     all_counts = {gram: int(single_counts[gram[0]]) for gram in singles} | best
     return Lexicon(alphabet, all_counts, all_counts)
 

@@ -126,7 +126,7 @@ def prepare(
     def write(encode_sources: Encode, encode_targets: Encode, sizes: tuple[int, int]) -> Corpus:
         write_corpus(directory / "train", train, encode_sources, encode_targets, sizes)
         write_corpus(directory / "valid", valid, encode_sources, encode_targets, sizes, with_text=True)
-        return Corpus(directory / "train", 0, 0)  # its texts are read, no batches made
+        return Corpus(directory / "train")
 
     vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)

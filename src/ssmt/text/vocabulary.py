@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.text.alphabet import Alphabet
+from ssmt.text.batch import BatchSymbols
 from ssmt.text.dictionary import DictionarySubwords
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.lines import with_single_blanks
@@ -54,6 +55,15 @@ class BothSides(ABC):
     @property
     def source_pad(self) -> int:
         return self.source.pad
+
+    @property
+    def batch_symbols(self) -> BatchSymbols:
+        return BatchSymbols(self.source_pad, self.target_pad, self.start)
+
+    @property
+    @abstractmethod
+    def start(self) -> int:
+        """The target symbol that stands in front of a target: `</s>`, as in the paper's model."""
 
     def encode_sources(self, lines: Sequence[str]) -> Many:
         return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
@@ -109,6 +119,10 @@ class Vocabulary(BothSides):
     def target_pad(self) -> int:
         return self.alphabet.pad
 
+    @property
+    def start(self) -> int:
+        return self.alphabet.eos
+
     def encode_targets(self, lines: Sequence[str]) -> Many:
         return encode_targets(self.alphabet, lines)
 
@@ -152,6 +166,10 @@ class SubwordVocabulary(BothSides):
     @property
     def target_pad(self) -> int:
         return self.target.pad
+
+    @property
+    def start(self) -> int:
+        return self.target.eos
 
     def encode_sources(self, lines: Sequence[str]) -> Many:
         """Blanks matter on the target side only, even where both sides share their subwords."""

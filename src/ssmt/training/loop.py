@@ -27,9 +27,9 @@ from ssmt.errors import UserError
 from ssmt.model.translation import TranslationModel
 from ssmt.progress import Bar, Reporter, duration
 from ssmt.registry import kind_of
-from ssmt.search.beam import SearchOptions
-from ssmt.search.decode import translate_texts
-from ssmt.text.corpus import Batch, Corpus
+from ssmt.search.options import SearchOptions
+from ssmt.text.batch import Batch
+from ssmt.text.corpus import Corpus
 from ssmt.training.checkpoint import Checkpoints
 from ssmt.training.log import RunLog
 from ssmt.training.schedule import inverse_square_root
@@ -135,11 +135,11 @@ class Trainer:
         nats = 0.0
         for batch in batches:
             with self._precision():
-                loss = self.model.losses(batch.to(self.model.device))
+                loss = self.model(batch.to(self.model.device))
             nats += loss.nats.item()  # a synchronisation: one bad batch must not reach the weights
             if not math.isfinite(nats):
                 self._stop_not_finite(batch)
-            (loss.minimised / characters).backward()  # type: ignore[no-untyped-call]
+            (loss.minimised / characters).backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip_norm)
         if not torch.isfinite(norm):
             self._stop_not_finite(*batches)
@@ -241,8 +241,7 @@ class Trainer:
         sources, references = map(list, zip(*pairs, strict=True))
         ratio = self.config.text.length_ratio
         assert ratio is not None, "measured when the run began"
-        search = kind_of(self.config).search(None)
-        found = translate_texts(self.model, sources, search, SearchOptions(beam=1), ratio)
+        found = kind_of(self.config).translate(self.model, sources, SearchOptions(beam=1), ratio)
         hypotheses = [self.model.vocabulary.decode(few[0].symbols) for few in found]
         return float(sacrebleu.corpus_chrf(hypotheses, [references]).score)
 

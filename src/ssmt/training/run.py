@@ -84,7 +84,7 @@ def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Re
 
 def _warn_of_few_blanks(corpus: Path, alphabet: Alphabet, reporter: Reporter) -> None:
     """Layers over words have little to do in text without words, as in Thai or Chinese."""
-    characters = next(iter(Corpus(corpus, 0, 0).target.chunks()))  # the first ones tell
+    characters = next(iter(Corpus(corpus).target.chunks()))  # the first ones tell
     if len(characters) > LONGEST_WORD * (1 + int(alphabet.is_blank[characters].sum())):
         reporter.warn(
             f"the target has less than one blank in {LONGEST_WORD} characters, so that the decoder's layers over words "
@@ -205,9 +205,11 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
     alpha, seed = config.text.subword_sampling, config.training.seed
     if not alpha:
         return None
+    sampling = kind_of(config).sampling
+    assert sampling is not None
     assert isinstance(vocabulary, SubwordVocabulary)
     sides = [side for side in (vocabulary.source, vocabulary.target) if isinstance(side, Subwords)]
-    samplers = [SubwordSampler(side, "bpe" if config.model == "bpe" else "unigram", alpha) for side in sides]
+    samplers = [SubwordSampler(side, sampling, alpha) for side in sides]
 
     def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
         seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
@@ -219,6 +221,6 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
 
 def _corpus(directory: Path, vocabulary: BothSides, resample: Resample | None = None) -> Corpus:
     try:
-        return Corpus(directory, vocabulary.source_pad, vocabulary.target_pad, resample)
+        return Corpus(directory, vocabulary.batch_symbols, resample)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}: the run's prepared data is missing; begin a new run") from None

@@ -20,7 +20,8 @@ from ssmt.directory import SEGMENTER, load_config, load_model
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut
-from ssmt.text.corpus import CORPUS_LINES, Corpus, batches_by_length, write_with_other_targets
+from ssmt.text.batch import batches_by_length
+from ssmt.text.corpus import CORPUS_LINES, Corpus, write_with_other_targets
 from ssmt.text.lines import stream_lines
 from ssmt.text.pieces import Pieces, segmented_line
 from ssmt.text.vocabulary import SubwordVocabulary
@@ -73,7 +74,7 @@ def _write_segmented(model: SSMT, data: Path, path: Path, batch_characters: int,
     """A corpus's targets, cut; goes on after the last whole block of an interrupted call."""
     if path.exists():
         return
-    corpus = Corpus(data, model.vocabulary.source_pad, model.vocabulary.target_pad)
+    corpus = Corpus(data, model.vocabulary.batch_symbols)
     texts = [target for _, target in corpus.texts(range(len(corpus)))] if (data / "target.txt").exists() else None
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_suffix(".unfinished")

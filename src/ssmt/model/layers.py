@@ -1,0 +1,128 @@
+"""What encoder and decoder layers are made of: embeddings with positions, attention, feed-forward, residual branches.
+
+Shapes: N rows, S attended positions, T positions, D width, H heads.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ssmt.config import NetworkConfig
+from ssmt.model.dropout import Dropout
+
+
+class Embedding(nn.Module):
+    """Token embedding times sqrt(D), plus sinusoidal positions.
+
+    The positions' first half are sines and the second cosines, with frequencies from 1 to 1/10000.
+    """
+
+    def __init__(self, size: int, config: NetworkConfig, padding: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(size, config.width, padding_idx=padding)
+        nn.init.normal_(self.tokens.weight, std=config.width**-0.5)
+        nn.init.zeros_(self.tokens.weight[padding])
+        self.scale = math.sqrt(config.width)
+        self.offset = config.position_offset
+        self.dropout = Dropout(config.dropout)
+        self.width = config.width
+        self.register_buffer("table", self._positions(1024), persistent=False)
+
+    def _positions(self, count: int) -> Tensor:
+        """(count, D)"""
+        half = self.width // 2
+        frequencies = torch.exp(torch.arange(half) * -(math.log(10000.0) / max(half - 1, 1)))
+        angles = torch.arange(count).unsqueeze(-1) * frequencies
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+    def forward(self, tokens: Tensor, first: int | Tensor = 0) -> Tensor:
+        """(N, T) -> (N, T, D); `first` is the position of the first token, one for all or one a row (N, 1)."""
+        T, begin = tokens.shape[-1], first + self.offset
+        last = int(begin.max()) if isinstance(begin, Tensor) else begin
+        table = self.get_buffer("table")
+        if last + T > len(table):  # there is no longest sentence
+            table = self.table = self._positions(2 * (last + T)).to(table.device)
+        if isinstance(begin, Tensor):
+            positions = table[begin + torch.arange(T, device=tokens.device)]  # (N, T, D)
+        else:
+            positions = table[begin : begin + T]
+        embedded: Tensor = self.dropout(torch.add(positions, self.tokens(tokens), alpha=self.scale))
+        return embedded
+
+    def one(self, tokens: Tensor, position: int | Tensor) -> Tensor:
+        """One token a row, at one position for all or one a row. (N,) -> (N, D)"""
+        first = position if isinstance(position, int) else position.unsqueeze(1)
+        embedded: Tensor = self(tokens.unsqueeze(1), first)
+        return embedded.squeeze(1)
+
+    def vectors(self) -> Tensor:
+        """The embedding of every token, without a position. (C, D)"""
+        return self.tokens.weight * self.scale
+
+
+class Attention(nn.Module):
+    """Multi-head attention. Keys and values can be computed once and kept."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.query = linear(config.width, config.width)
+        self.key_value = linear(config.width, 2 * config.width)
+        self.output = linear(config.width, config.width)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(N, T, D) -> (N, H, T, D/H)"""
+        return x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def keys_values(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        keys, values = self.key_value(x).chunk(2, dim=-1)
+        return self.split(keys), self.split(values)
+
+    def attend(
+        self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
+    ) -> Tensor:
+        """x (N, T, D), keys and values (N, H, S, D/H), mask broadcastable to (N, H, T, S), True = visible."""
+        attended = F.scaled_dot_product_attention(
+            self.split(self.query(x)), keys, values, attn_mask=mask, is_causal=causal
+        )
+        result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
+        return result
+
+
+class FeedForward(nn.Sequential):
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__(
+            linear(config.width, config.feedforward),
+            nn.ReLU(),
+            Dropout(config.dropout),
+            linear(config.feedforward, config.width),
+        )
+
+
+class Residual(nn.Module):
+    """x + branch(norm(x)), or norm(x + branch(x)) for post-norm."""
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.width)
+        self.pre = config.norm == "pre"
+        self.dropout = Dropout(config.dropout)
+
+    def enter(self, x: Tensor) -> Tensor:
+        normed: Tensor = self.norm(x) if self.pre else x
+        return normed
+
+    def leave(self, x: Tensor, branch: Tensor) -> Tensor:
+        summed: Tensor = x + self.dropout(branch)
+        return summed if self.pre else self.norm(summed)
+
+
+def linear(inputs: int, outputs: int) -> nn.Linear:
+    layer = nn.Linear(inputs, outputs)
+    nn.init.xavier_uniform_(layer.weight)
+    nn.init.zeros_(layer.bias)
+    return layer

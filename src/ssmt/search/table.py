@@ -1,0 +1,113 @@
+"""All searches: what each is called, runs, scores and takes, in one entry.
+
+A new search is one file and one entry. Importing this brings no torch along: help texts read it too, so each entry
+imports what it runs when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
+
+from ssmt.errors import UserError
+from ssmt.search.options import ScoreType, SearchOptions
+
+if TYPE_CHECKING:
+    from ssmt.search.job import Hypothesis, Job
+
+# Options that every search takes. (Samples have no beam either; a number of hypotheses says what to spend, and
+# programs that compare searches give it to all.)
+COMMON = ("search", "beam", "n_best", "min_length", "max_length")
+_DEFAULTS = {field.name: field.default for field in fields(SearchOptions)}
+
+
+@dataclass(frozen=True)
+class Search:
+    name: str
+    summary: str  # for help
+    run: Callable[[Job], list[list[Hypothesis]]]
+    score_type: ScoreType | None = None  # none: that of the model's own `score`
+    own_options: tuple[str, ...] = ()  # beyond those that all take
+    # Sums of log-probabilities favour the short. Where few symbols make a sentence it is usual to divide by their
+    # number (fairseq by default, with which the paper's baselines were made).
+    length_penalty: float = 0.0
+    has_beam: bool = True
+
+    def completed(self, options: SearchOptions) -> SearchOptions:
+        """The options with this search's own defaults; what would make no difference is refused."""
+        for name, default in _DEFAULTS.items():
+            if name not in (*COMMON, *self.own_options) and getattr(options, name) != default:
+                takers = ", ".join(search.name for search in SEARCHES.values() if name in search.own_options)
+                raise UserError(f"The search {self.name!r} has no {name.replace('_', ' ')}; it is for {takers}")
+        if options.final_normalise is not None and options.stop != "paper":
+            raise UserError(
+                "Another normalisation of what is final goes with the paper's way to stop (stop: paper) only"
+            )
+        if options.length_penalty is None and "length_penalty" in self.own_options:
+            options = replace(options, length_penalty=self.length_penalty)
+        return replace(options, search=self.name)
+
+
+def _marginal(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.beam import beam_search
+
+    return beam_search(job.new_scorer(job.options.beam), job.request.sentences, job.options)
+
+
+def _beam(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.beam import beam_search
+
+    # In subwords, the same text can be written in several ways: the best counts.
+    identity = job.model.vocabulary.decode
+    return beam_search(job.new_scorer(job.options.beam), job.request.sentences, job.options, identity)
+
+
+def _dynamic(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.dynamic import dynamic_search
+
+    return dynamic_search(job)
+
+
+def _mixture(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.mixture import mixture_search
+
+    return mixture_search(job)
+
+
+def _sample(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.sampling import sample_strings
+
+    options = job.options
+    return sample_strings(job.new_scorer(options.n_best), job.seeds, options.n_best, options.temperature)
+
+
+SEARCHES: dict[str, Search] = {
+    search.name: search
+    for search in (
+        Search(
+            "marginal",
+            "the exact sum over segmentations",
+            _marginal,
+            score_type="marginal",
+            own_options=("length_penalty",),
+        ),
+        Search(
+            "dynamic",
+            "the paper's decoding",
+            _dynamic,
+            score_type="path",
+            own_options=("normalise", "stop", "final_normalise", "average_next"),
+        ),
+        Search("mixture", "its weak baseline", _mixture, score_type="tokens", own_options=("length_penalty",)),
+        Search(
+            "beam",
+            "beam search over subwords",
+            _beam,
+            score_type="tokens",
+            own_options=("length_penalty",),
+            length_penalty=1.0,
+        ),
+        Search("sample", "samples", _sample, own_options=("temperature", "seed"), has_beam=False),
+    )
+}
