@@ -29,35 +29,35 @@ class Paths(NamedTuple):
     ends: Tensor  # (B, K, T) bool: a segment ends after this character
 
 
-def marginal(scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
+def marginal(scores: Tensor, lengths: Tensor) -> Tensor:
     """Log of the sum over all segmentations of each sentence (Eq. 4). (B,)
 
     The gradient with respect to a segment's score is that segment's posterior probability, so the backward pass is
     one more recursion instead of an autograd graph of T steps.
     """
-    return _Marginal.apply(at_least_float32(scores_BTL), lengths_B)  # type: ignore[no-any-return, no-untyped-call]
+    return _Marginal.apply(at_least_float32(scores), lengths)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Marginal(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
-        alpha = forward_table(scores_BTL)
-        total = alpha.gather(1, lengths_B.unsqueeze(1)).squeeze(1)
-        ctx.save_for_backward(scores_BTL, lengths_B, alpha, total)
+    def forward(ctx: Any, scores: Tensor, lengths: Tensor) -> Tensor:
+        alpha = forward_table(scores)
+        total = alpha.gather(1, lengths.unsqueeze(1)).squeeze(1)
+        ctx.save_for_backward(scores, lengths, alpha, total)
         return total
 
     @staticmethod
-    def backward(ctx: Any, gradient_B: Tensor) -> tuple[Tensor, None]:
-        scores_BTL, lengths_B, alpha, total = ctx.saved_tensors
-        beta = backward_table(scores_BTL, lengths_B)
-        return _segment_posteriors(scores_BTL, alpha, beta, total) * gradient_B.view(-1, 1, 1), None
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        scores, lengths, alpha, total = ctx.saved_tensors
+        beta = backward_table(scores, lengths)
+        return _segment_posteriors(scores, alpha, beta, total) * gradient.view(-1, 1, 1), None
 
 
-def forward_table(scores_BTL: Tensor) -> Tensor:
+def forward_table(scores: Tensor) -> Tensor:
     """alpha[b, k]: log-probability of the first k characters with a boundary after them (Eq. 5). (B, T+1)"""
-    B, T, L = scores_BTL.shape
-    by_end = _scores_by_end(scores_BTL)  # (T, B, L)
-    padded = scores_BTL.new_full((B, L + T + 1), NEG_INF)  # L columns in front stand for "before the sentence"
+    B, T, L = scores.shape
+    by_end = _scores_by_end(scores)  # (T, B, L)
+    padded = scores.new_full((B, L + T + 1), NEG_INF)  # L columns in front stand for "before the sentence"
     padded[:, L] = 0.0  # alpha_0 = 1
     for k in range(1, T + 1):
         # alpha_k = sum over starts j of alpha_j p(y_j..k-1)                                                   Eq. 5
@@ -65,13 +65,13 @@ def forward_table(scores_BTL: Tensor) -> Tensor:
     return padded[:, L:]
 
 
-def backward_table(scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
+def backward_table(scores: Tensor, lengths: Tensor) -> Tensor:
     """beta[b, k]: log-probability of the characters from k on, given a boundary before them. (B, T+1)"""
-    B, T, L = scores_BTL.shape
-    by_start = scores_BTL.transpose(0, 1).contiguous()  # (T, B, L)
-    padded = scores_BTL.new_full((B, T + 1 + L), NEG_INF)
-    at_end = lengths_B.unsqueeze(0) == torch.arange(T + 1, device=lengths_B.device).unsqueeze(1)  # (T+1, B)
-    base = torch.where(at_end, 0.0, NEG_INF).to(scores_BTL.dtype)
+    B, T, L = scores.shape
+    by_start = scores.transpose(0, 1).contiguous()  # (T, B, L)
+    padded = scores.new_full((B, T + 1 + L), NEG_INF)
+    at_end = lengths.unsqueeze(0) == torch.arange(T + 1, device=lengths.device).unsqueeze(1)  # (T+1, B)
+    base = torch.where(at_end, 0.0, NEG_INF).to(scores.dtype)
     padded[:, T] = base[T]
     for j in range(T - 1, -1, -1):
         onward = torch.logsumexp(padded[:, j + 1 : j + 1 + L] + by_start[j], dim=1)
@@ -79,38 +79,38 @@ def backward_table(scores_BTL: Tensor, lengths_B: Tensor) -> Tensor:
     return padded[:, : T + 1]
 
 
-def posteriors(scores_BTL: Tensor, lengths_B: Tensor) -> Posteriors:
+def posteriors(scores: Tensor, lengths: Tensor) -> Posteriors:
     """How probable each segment and each boundary is, given the sentence."""
-    scores_BTL = at_least_float32(scores_BTL)
-    alpha = forward_table(scores_BTL)
-    beta = backward_table(scores_BTL, lengths_B)
-    total = alpha.gather(1, lengths_B.unsqueeze(1)).squeeze(1)
+    scores = at_least_float32(scores)
+    alpha = forward_table(scores)
+    beta = backward_table(scores, lengths)
+    total = alpha.gather(1, lengths.unsqueeze(1)).squeeze(1)
     boundaries = torch.exp(alpha + beta - total.unsqueeze(1))[:, 1:]
-    return Posteriors(_segment_posteriors(scores_BTL, alpha, beta, total), boundaries)
+    return Posteriors(_segment_posteriors(scores, alpha, beta, total), boundaries)
 
 
-def best_path(scores_BTL: Tensor, lengths_B: Tensor) -> tuple[Tensor, Tensor]:
+def best_path(scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
     """The most probable segmentation: its log-probability (B,) and after which characters it cuts (B, T)."""
-    paths = n_best(scores_BTL, lengths_B, 1)
+    paths = n_best(scores, lengths, 1)
     return paths.scores[:, 0], paths.ends[:, 0]
 
 
-def n_best(scores_BTL: Tensor, lengths_B: Tensor, n: int) -> Paths:
+def n_best(scores: Tensor, lengths: Tensor, n: int) -> Paths:
     """The n most probable segmentations, best first (Viterbi with n candidates a position)."""
-    scores_BTL = at_least_float32(scores_BTL)
-    B, T, L = scores_BTL.shape
-    by_end = _scores_by_end(scores_BTL)
-    best = scores_BTL.new_full((B, L + T + 1, n), NEG_INF)
+    scores = at_least_float32(scores)
+    B, T, L = scores.shape
+    by_end = _scores_by_end(scores)
+    best = scores.new_full((B, L + T + 1, n), NEG_INF)
     best[:, L, 0] = 0.0
-    origin = lengths_B.new_zeros(B, T + 1, n)  # which (window column, candidate) a path came from, as one number
+    origin = lengths.new_zeros(B, T + 1, n)  # which (window column, candidate) a path came from, as one number
     for k in range(1, T + 1):
         candidates = best[:, k : k + L] + by_end[k - 1].unsqueeze(-1)  # (B, L, n)
         best[:, L + k], origin[:, k] = candidates.view(B, -1).topk(n, dim=1)
-    final = best[:, L:].gather(1, lengths_B.view(B, 1, 1).expand(B, 1, n)).squeeze(1)
+    final = best[:, L:].gather(1, lengths.view(B, 1, 1).expand(B, 1, n)).squeeze(1)
 
-    position = lengths_B.unsqueeze(1).repeat(1, n)  # (B, K): trace all paths back at once
-    rank = torch.arange(n, device=lengths_B.device).expand(B, n)
-    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores_BTL.device)
+    position = lengths.unsqueeze(1).repeat(1, n)  # (B, K): trace all paths back at once
+    rank = torch.arange(n, device=lengths.device).expand(B, n)
+    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores.device)
     flat_origin = origin.view(B, -1)
     for _ in range(T):
         ends.scatter_(2, position.unsqueeze(-1), (position > 0).unsqueeze(-1))
@@ -122,55 +122,55 @@ def n_best(scores_BTL: Tensor, lengths_B: Tensor, n: int) -> Paths:
     return Paths(final.clamp(min=NEG_INF), ends)
 
 
-def sample(scores_BTL: Tensor, lengths_B: Tensor, n: int, generator: torch.Generator | None = None) -> Paths:
+def sample(scores: Tensor, lengths: Tensor, n: int, generator: torch.Generator | None = None) -> Paths:
     """n segmentations drawn from their posterior distribution, with their log-probabilities."""
-    scores_BTL = at_least_float32(scores_BTL)
-    B, T, L = scores_BTL.shape
-    alpha = forward_table(scores_BTL)
-    window = torch.cat([scores_BTL.new_full((B, L), NEG_INF), alpha], dim=1).unfold(1, L, 1)[:, 1:-1]  # (B, T, L)
-    arriving = window + _scores_by_end(scores_BTL).transpose(0, 1)  # log-weight of each last segment, by end
-    position = lengths_B.unsqueeze(1).repeat(1, n)
-    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores_BTL.device)
-    total = scores_BTL.new_zeros(B, n)
-    rows = torch.arange(B, device=lengths_B.device).unsqueeze(1)
+    scores = at_least_float32(scores)
+    B, T, L = scores.shape
+    alpha = forward_table(scores)
+    window = torch.cat([scores.new_full((B, L), NEG_INF), alpha], dim=1).unfold(1, L, 1)[:, 1:-1]  # (B, T, L)
+    arriving = window + _scores_by_end(scores).transpose(0, 1)  # log-weight of each last segment, by end
+    position = lengths.unsqueeze(1).repeat(1, n)
+    ends = torch.zeros(B, n, T + 1, dtype=torch.bool, device=scores.device)
+    total = scores.new_zeros(B, n)
+    rows = torch.arange(B, device=lengths.device).unsqueeze(1)
     for _ in range(T):
         ends.scatter_(2, position.unsqueeze(-1), (position > 0).unsqueeze(-1))
         weights = torch.softmax(arriving[rows, (position - 1).clamp(min=0)], dim=-1)  # (B, n, L)
         column = torch.multinomial(weights.view(-1, L), 1, generator=generator).view(B, n)
         length = torch.where(position > 0, L - column, 0)
         start = (position - length).clamp(min=0)
-        used = scores_BTL[rows, start.clamp(max=T - 1), (length - 1).clamp(min=0)]
+        used = scores[rows, start.clamp(max=T - 1), (length - 1).clamp(min=0)]
         total = total + torch.where(position > 0, used, 0.0)
         position = start
     return Paths(total, ends[:, :, 1:])
 
 
-def path_score(scores_BTL: Tensor, ends_BT: Tensor) -> Tensor:
+def path_score(scores: Tensor, ends: Tensor) -> Tensor:
     """The log-probability of given segmentations, each as the characters after which it cuts. (B,)"""
-    T, L = scores_BTL.shape[1:]
-    position = torch.arange(T, device=ends_BT.device)
-    previous_end = torch.where(ends_BT, position, -1).cummax(dim=1).values
+    T, L = scores.shape[1:]
+    position = torch.arange(T, device=ends.device)
+    previous_end = torch.where(ends, position, -1).cummax(dim=1).values
     start = torch.cat([torch.zeros_like(previous_end[:, :1]), previous_end[:, :-1] + 1], dim=1)  # of the segment here
     length = position - start
-    used = scores_BTL.flatten(1).gather(1, start * L + length.clamp(max=L - 1))
+    used = scores.flatten(1).gather(1, start * L + length.clamp(max=L - 1))
     legal = torch.where(length < L, used, NEG_INF)
-    return torch.where(ends_BT, legal, 0.0).sum(dim=1)
+    return torch.where(ends, legal, 0.0).sum(dim=1)
 
 
 def at_least_float32(scores: Tensor) -> Tensor:
     return scores.to(torch.promote_types(scores.dtype, torch.float32))
 
 
-def _scores_by_end(scores_BTL: Tensor) -> Tensor:
+def _scores_by_end(scores: Tensor) -> Tensor:
     """[k-1, b, i]: the segment that ends after k characters and starts at k - L + i, so that column i meets
     alpha[k - L + i] in a plain window. (T, B, L)"""
-    B, T, L = scores_BTL.shape
-    padded = torch.cat([scores_BTL.new_full((B, L - 1, L), NEG_INF), scores_BTL], dim=1)  # (B, L-1+T, L)
+    B, T, L = scores.shape
+    padded = torch.cat([scores.new_full((B, L - 1, L), NEG_INF), scores], dim=1)  # (B, L-1+T, L)
     columns = [padded[:, i : i + T, L - 1 - i] for i in range(L)]  # start k-L+i, length L-i
     return torch.stack(columns, dim=2).transpose(0, 1).contiguous()
 
 
-def _segment_posteriors(scores_BTL: Tensor, alpha: Tensor, beta: Tensor, total: Tensor) -> Tensor:
-    B, T, L = scores_BTL.shape
+def _segment_posteriors(scores: Tensor, alpha: Tensor, beta: Tensor, total: Tensor) -> Tensor:
+    B, T, L = scores.shape
     after = torch.cat([beta, beta.new_full((B, L), NEG_INF)], dim=1).unfold(1, L, 1)[:, 1 : T + 1]  # beta[j+1+l]
-    return torch.exp(alpha[:, :T].unsqueeze(-1) + scores_BTL + after - total.view(B, 1, 1))
+    return torch.exp(alpha[:, :T].unsqueeze(-1) + scores + after - total.view(B, 1, 1))

@@ -157,17 +157,17 @@ class Translator:
         return results
 
     def _translations(
-        self, sources: Sequence[str], found: list[list[Hypothesis]], with_segments: bool, batch_characters: int
+        self, sources: Sequence[str], n_best: list[list[Hypothesis]], with_segments: bool, batch_characters: int
     ) -> list[list[Translation]]:
         """Hypotheses as text, with segments where they are asked for."""
-        hypotheses = [hypothesis for ranked in found for hypothesis in ranked]
+        hypotheses = [hypothesis for ranked in n_best for hypothesis in ranked]
         if with_segments:
-            repeated = [source for source, ranked in zip(sources, found, strict=True) for _ in ranked]
+            repeated = [source for source, ranked in zip(sources, n_best, strict=True) for _ in ranked]
             segmentations = self.segmenter.of_hypotheses(repeated, hypotheses, batch_characters)
             flat = iter([Translation(cut_text.text, cut_text.score, cut_text) for cut_text in segmentations])
         else:
-            flat = iter([Translation(self.vocabulary.decode(one.symbols), one.score) for one in hypotheses])
-        return [[next(flat) for _ in ranked] for ranked in found]
+            flat = iter([Translation(self.vocabulary.decode(text.symbols), text.score) for text in hypotheses])
+        return [[next(flat) for _ in ranked] for ranked in n_best]
 
     def _parts(self, source: str, number: int) -> list[str]:
         """A source as it is, or in parts of at most the model's limit that end at sentence ends."""

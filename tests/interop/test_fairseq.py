@@ -143,7 +143,7 @@ def test_lexicon_scores(model: SSMT) -> None:
         batch = batch_of(model, case)
         log_probs = model.segments.entry_log_probs(model.states(batch)[0])
         within = (batch.target_lengths - torch.arange(batch.target.shape[1])).clamp(max=model.segments.longest)
-        entries = model.vocabulary.lexicon.ids_of_segments(batch.target[0], within, model.segments.longest)
+        entries = model.vocabulary.lexicon.trie.ids_of_segments(batch.target[0], within, model.segments.longest)
         for start, length, expected in case["lex_logp"]:
             entry = int(entries[start, length - 1])
             assert (entry == ABSENT) == (expected < MASKED)

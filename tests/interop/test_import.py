@@ -174,7 +174,7 @@ def test_without_codes_raw_source_is_refused(tmp_path: Path) -> None:
     files = made_up(tmp_path)
     import_fairseq(files.checkpoint, files.source_dict, files.characters, files.lexicon, None, tmp_path / "model")
     assert Translator.load(tmp_path / "model", "cpu", pretokenised=True).score(["I see"], ["na"])
-    with pytest.raises(UserError, match=r"without BPE codes.*--pretokenised"):
+    with pytest.raises(UserError, match=r"without BPE codes.*\(pretokenised\)"):
         Translator.load(tmp_path / "model", "cpu").score(["I see"], ["na"])
 
 

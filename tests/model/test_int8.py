@@ -34,7 +34,7 @@ def test_probabilities_are_nearly_the_same(network: dict[str, object]) -> None:
 
 
 def test_elsewhere_than_on_cpu_it_says_what_to_do() -> None:
-    with pytest.raises(UserError, match="on meta; give --device cpu"):
+    with pytest.raises(UserError, match="on meta; load it on cpu"):
         use_int8_weights(random_model().to("meta"))
 
 

@@ -132,7 +132,7 @@ def check_ids_of_segments(lexicon: Lexicon, rows: list[list[int]], longest: int)
     characters = torch.tensor([row + [alphabet.pad] * (width - len(row)) for row in rows])
     lengths = torch.tensor([len(row) for row in rows])
     legal = legal_lengths(characters, torch.from_numpy(alphabet.is_word), longest, lengths)
-    found = lexicon.ids_of_segments(characters, legal, longest)
+    found = lexicon.trie.ids_of_segments(characters, legal, longest)
     assert found.shape == (len(rows), width, longest)
     id_of = {entry: id for id, entry in enumerate(lexicon.entries)}
     expected = np.full(found.shape, ABSENT)
@@ -173,7 +173,7 @@ def test_unknown_characters_have_the_id_of_unk_alone() -> None:
     lexicon = Lexicon.of_texts(SMALL, ["ab"])
     row = torch.tensor(encoded(SMALL, "aXb"))
     legal = legal_lengths(row, torch.from_numpy(SMALL.is_word), 3)
-    found = lexicon.ids_of_segments(row, legal, 3)
+    found = lexicon.trie.ids_of_segments(row, legal, 3)
     assert lexicon.texts[found[1, 0]] == UNK
     assert (found[1, 1:] == ABSENT).all()
 

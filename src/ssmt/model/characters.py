@@ -85,13 +85,13 @@ class CharacterModel(nn.Module):
 
         states (n, D), previous (n,) the character before each start, following (n, L) the characters from it on,
         legal (n,) the longest legal length. In training, what the backward pass needs is computed again there, for a
-        part of the starts at a time: kept for all of them it would be a seventh of an update's memory.
+        part of the starts at a time: keeping it for all of them would take much memory.
         """
         table = self.input_table(embedding)
         starts = states, previous, following, legal
         if not torch.is_grad_enabled() or len(states) <= STARTS_AT_A_TIME:
             return self._spell(*starts, table)
-        parts = zip(*(torch.split(one, STARTS_AT_A_TIME) for one in starts), strict=True)
+        parts = zip(*(torch.split(tensor, STARTS_AT_A_TIME) for tensor in starts), strict=True)
         return torch.cat([checkpoint(self._spell, *part, table, use_reentrant=False) for part in parts])
 
     def _spell(self, states: Tensor, previous: Tensor, following: Tensor, legal: Tensor, table: Tensor) -> Tensor:
@@ -146,7 +146,7 @@ def _lstm_cell(gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor, Tensor, Ten
 
 
 class _LSTMCell(torch.autograd.Function):
-    """The LSTM's element-wise part, with its derivative by hand: autograd would keep three times the memory."""
+    """The LSTM's element-wise part, with its derivative by hand: autograd would keep every intermediate tensor."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, cell: Tensor) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ LEVELS = 1 << 16
 
 
 class Dropout(nn.Module):
-    """On a CPU torch draws one random number an element, one after the other, which took a sixth of a training step.
+    """On a CPU torch draws one random number an element, one after the other, which is a large part of a training step.
     Here one draw of 64 bits serves four elements. The rate is rounded to 1/65536 and the scale fits that rate."""
 
     def __init__(self, rate: float) -> None:

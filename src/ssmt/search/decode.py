@@ -54,8 +54,8 @@ def search_texts(
         )
         source = padded([encoded[row] for row in rows], vocabulary.source_pad).to(model.device)
         seeds = [seed_of(sources[row], options.seed) for row in rows]
-        found = search_batch(model, scorer, search, source, request, options, seeds)
-        for row, hypotheses in zip(rows, found, strict=True):
+        of_batch = search_batch(model, scorer, search, source, request, options, seeds)
+        for row, hypotheses in zip(rows, of_batch, strict=True):
             results[row] = hypotheses
     return results
 

@@ -68,7 +68,7 @@ class SentenceWriter:
     def __init__(self, directory: Path, name: str, vocabulary: int) -> None:
         self.directory, self.name = directory, name
         self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
-        self.lengths = array("q", [0])  # a list would take five times the memory
+        self.lengths = array("q", [0])  # a list would take several times the memory
 
     def __enter__(self) -> SentenceWriter:
         self.stream = open(self.directory / f"{self.name}.ids", "wb")
@@ -177,7 +177,7 @@ class PairReader:
                 self.skipped += 1
             else:
                 raise UserError(
-                    f"{problem}. Mend it in both files, or leave such pairs out with --set text.skip_bad_lines=true"
+                    f"{problem}. Mend it in both files, or leave such pairs out with text.skip_bad_lines=true"
                 )
         if count == self.skipped:
             nothing = "is empty" if count == 0 else f"has {count:,} lines, and none of them can be used"

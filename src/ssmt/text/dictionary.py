@@ -69,7 +69,7 @@ class DictionarySubwords:
         if self.codes is None:
             raise UserError(
                 "This model was imported without BPE codes and cannot split raw source text: give it text that is "
-                "already split with --pretokenised, or import it again with --source-codes"
+                "already split (pretokenised), or import it again with the codes of its source"
             )
         try:
             from subword_nmt.apply_bpe import BPE

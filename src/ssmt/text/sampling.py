@@ -83,7 +83,7 @@ class SubwordSampler:
     def _arcs(self, word: str) -> list[tuple[list[Arc], list[float]]]:
         """For each end in the word, the last pieces that can stand there, with the running sum of their weights."""
         forward = [0.0]
-        found = []
+        arcs = []
         for end in range(1, len(word) + 1):
             into: list[Arc] = []
             weights: list[float] = []
@@ -95,5 +95,5 @@ class SubwordSampler:
             highest = max(weights)
             relative = [math.exp(weight - highest) for weight in weights]
             forward.append(highest + math.log(sum(relative)))
-            found.append((into, list(accumulate(relative))))
-        return found
+            arcs.append((into, list(accumulate(relative))))
+        return arcs
