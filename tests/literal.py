@@ -51,8 +51,19 @@ class LiteralModel:
         """p_lex of every entry."""
         if self.model.segments.entries is None:
             return {}
-        probabilities = torch.softmax(self.model.segments.entries(self.state(prefix)).double(), dim=-1).tolist()
-        return dict(zip(self.entries, probabilities, strict=True))
+        logits = self.model.segments.entries(self.state(prefix)).double()
+        classes = self.model.segments.classes
+        if classes is None:
+            return dict(zip(self.entries, torch.softmax(logits, dim=-1).tolist(), strict=True))
+        # p(first character) p(entry | first character), both over what the lexicon has
+        weight_of_class = classes.logits(self.state(prefix)).double().exp().tolist()
+        total = sum(weight_of_class[first] for first in {entry[0] for entry in self.entries})
+        weight = dict(zip(self.entries, logits.exp().tolist(), strict=True))
+        of_class = {
+            first: sum(weight[entry] for entry in self.entries if entry[0] == first)
+            for first in {entry[0] for entry in self.entries}
+        }
+        return {entry: weight_of_class[entry[0]] / total * weight[entry] / of_class[entry[0]] for entry in self.entries}
 
     def next_character(self, prefix: Ids, open: Ids) -> list[float]:
         """p_char of every symbol after the open part of a segment that starts after the prefix."""

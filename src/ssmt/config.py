@@ -76,14 +76,27 @@ class NetworkConfig(Section):
     decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
     character_layers: int | None = Field(
         None,
-        ge=2,
-        description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm)",
+        ge=1,
+        description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm); with "
+        "1 it comes last, after those over words; with more they are around them",
+    )
+    character_feedforward: int | None = Field(
+        None, ge=1, description="feed-forward width of a single layer over characters (none: feedforward)"
+    )
+    character_attention: bool = Field(
+        True, description="let a single layer over characters attend to the characters before"
+    )
+    ngram_inputs: bool = Field(
+        False, description="add to each target character read the embeddings of lexicon entries that end with it"
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
     position_offset: int = Field(0, ge=0, description="position of the first token (2 in models of the original code)")
     characters: bool = Field(True, description="let the character model generate segments")
     lexicon: bool = Field(True, description="let the lexicon generate segments")
+    lexicon_by_first_character: bool = Field(
+        False, description="of the lexicon: p(first character) p(entry | first character), not one softmax over all"
+    )
     character_width: int | None = Field(
         None, ge=1, description="width of the character LSTM (none: as wide as the network)"
     )
@@ -96,6 +109,11 @@ class NetworkConfig(Section):
         if not (self.characters or self.lexicon):
             raise ValueError("characters and lexicon cannot both be switched off: nothing would generate segments")
         return self
+
+    @property
+    def words_first(self) -> bool:
+        """Whether no layer over characters comes before those over words."""
+        return self.word_layers > 0 and self.character_layers == 1
 
     @property
     def word_layers(self) -> int:

@@ -83,6 +83,8 @@ class Kind:
 _ENTRIES = {"text.lexicon", "text.lexicon_file", "text.lexicon_size"}
 _SPELLING = {"network.character_width", "network.proper"}
 _LATTICE = {"text.longest_segment", "network.lexicon", "network.characters", "network.character_layers"}
+_BY_CHARACTER = {"network.character_feedforward", "network.character_attention"}  # of a single layer over characters
+_LATTICE |= _BY_CHARACTER | {"network.ngram_inputs", "network.lexicon_by_first_character"}
 _OF_SEGMENTER = {f"segmenter.{key}" for key in SegmenterConfig.model_fields}
 
 
@@ -93,7 +95,11 @@ def _unused_with(lexicon: LexiconSource) -> set[str]:
 def _unused_by_segmental(config: Config) -> set[str]:
     unused = _OF_SEGMENTER | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
     unused |= _unused_with(config.text.lexicon) | (set() if config.network.characters else _SPELLING)
-    return unused if config.network.lexicon else unused | _ENTRIES
+    unused |= set() if config.network.words_first else _BY_CHARACTER
+    if config.network.lexicon:
+        return unused
+    unused |= {"network.lexicon_by_first_character"}
+    return unused if config.network.ngram_inputs else unused | _ENTRIES
 
 
 def _unused_by_subwords(config: Config) -> set[str]:
@@ -104,6 +110,7 @@ def _unused_by_subwords(config: Config) -> set[str]:
 def _unused_by_pieces(config: Config) -> set[str]:
     replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
     unused = replaced | {"text.shared_vocabulary"} | _unused_with(config.segmenter.lexicon)
+    unused |= set() if config.network.words_first else _BY_CHARACTER
     return unused if config.segmenter.characters else unused | _SPELLING
 
 

@@ -8,16 +8,22 @@ import torch
 from ssmt.config import NetworkConfig
 from ssmt.model.body import Memory
 from ssmt.model.layers import Embedding
+from ssmt.model.ngrams import NgramInputs
+from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import Decoder, Encoder
-from ssmt.model.words import WordDecoder
 from ssmt.text.alphabet import Alphabet
-from tests.models import SMALL
+from ssmt.text.lexicon import Lexicon
+from ssmt.text.vocabulary import Vocabulary
+from tests.models import SMALL, source_subwords
 
 ALPHABET = Alphabet.of_characters("\n abc")
 PAD, EOS = ALPHABET.pad, ALPHABET.eos
 PLAIN: dict[str, object] = {}
 WORDS: dict[str, object] = {"decoder_layers": 4, "character_layers": 2}
-bodies = pytest.mark.parametrize("body", [PLAIN, WORDS], ids=["characters", "words"])
+WORDS_FIRST: dict[str, object] = {"decoder_layers": 3, "character_layers": 1}
+NO_ATTENTION = WORDS_FIRST | {"character_attention": False, "character_feedforward": 12}
+BODIES = {"characters": PLAIN, "words": WORDS, "words first": WORDS_FIRST, "words first, no attention": NO_ATTENTION}
+bodies = pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 
 
 def of_sentences(memory: Memory, sentences: torch.Tensor) -> Memory:
@@ -27,9 +33,11 @@ def of_sentences(memory: Memory, sentences: torch.Tensor) -> Memory:
 def networks(**changes: object) -> tuple[Encoder, Decoder]:
     torch.manual_seed(0)
     config = NetworkConfig(**{**SMALL, **changes})
-    embedding = Embedding(len(ALPHABET), config, PAD)
-    closes = torch.tensor([symbol in (" ", "\n") for symbol in ALPHABET.symbols])
-    decoder = WordDecoder(embedding, closes, config) if config.word_layers else Decoder(embedding, config)
+    ngrams = NgramInputs(Lexicon.of_texts(ALPHABET, ["ab", "abc", "ca"]), config.width) if changes else None
+    embedding = Embedding(len(ALPHABET), config, PAD, ngrams)
+    vocabulary = Vocabulary(source_subwords(), ALPHABET, Lexicon.of_texts(ALPHABET, []))
+    decoder = SSMT.body(embedding, vocabulary, config)
+    assert isinstance(decoder, Decoder)
     return Encoder(12, config, PAD).eval(), decoder.eval()
 
 

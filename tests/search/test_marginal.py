@@ -21,7 +21,14 @@ VARIANTS = [
     pytest.param({"lexicon": False}, id="characters only"),
     pytest.param({"characters": False}, id="lexicon only"),
     pytest.param({"decoder_layers": 4, "character_layers": 2}, id="layers over words"),
-    pytest.param({"longest": 1, "entries": ()}, id="L=1"),
+    pytest.param({"ngram_inputs": True}, id="n-gram inputs"),
+    pytest.param({"lexicon_by_first_character": True}, id="lexicon by first character"),
+    pytest.param(
+        {"ngram_inputs": True, "lexicon_by_first_character": True, "characters": False}
+        | {"decoder_layers": 3, "character_layers": 1, "character_attention": False},
+        id="words first",
+    ),
+    pytest.param({"longest": 1, "entries": (), "ngram_inputs": True}, id="L=1"),
     pytest.param({"longest": 5, "entries": ("abab", "bb", "aaaaa")}, id="L=5"),
 ]
 

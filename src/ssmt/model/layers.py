@@ -13,19 +13,21 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.model.dropout import Dropout
+from ssmt.model.ngrams import NgramInputs, Suffixes
 
 
 class Embedding(nn.Module):
-    """Token embedding times sqrt(D), plus sinusoidal positions.
+    """Token embedding times sqrt(D), plus sinusoidal positions; with n-gram inputs, plus those.
 
     The positions' first half are sines and the second cosines, with frequencies from 1 to 1/10000.
     """
 
-    def __init__(self, size: int, config: NetworkConfig, padding: int) -> None:
+    def __init__(self, size: int, config: NetworkConfig, padding: int, ngrams: NgramInputs | None = None) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size, config.width, padding_idx=padding)
         nn.init.normal_(self.tokens.weight, std=config.width**-0.5)
         nn.init.zeros_(self.tokens.weight[padding])
+        self.ngrams = ngrams
         self.scale = math.sqrt(config.width)
         self.offset = config.position_offset
         self.dropout = Dropout(config.dropout)
@@ -39,28 +41,54 @@ class Embedding(nn.Module):
         angles = torch.arange(count).unsqueeze(-1) * frequencies
         return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
-    def forward(self, tokens: Tensor, first: int | Tensor = 0) -> Tensor:
-        """(N, T) -> (N, T, D); `first` is the position of the first token, one for all or one a row (N, 1)."""
-        T, begin = tokens.shape[-1], first + self.offset
+    def positions(self, T: int, first: int | Tensor = 0) -> Tensor:
+        """Of T tokens; `first` is the position of the first, one for all or one a row (N, 1). (T, D) or (N, T, D)"""
+        begin = first + self.offset
         last = int(begin.max()) if isinstance(begin, Tensor) else begin
         table = self.get_buffer("table")
         if last + T > len(table):  # there is no longest sentence
             table = self.table = self._positions(2 * (last + T)).to(table.device)
         if isinstance(begin, Tensor):
-            positions = table[begin + torch.arange(T, device=tokens.device)]  # (N, T, D)
-        else:
-            positions = table[begin : begin + T]
-        embedded: Tensor = self.dropout(torch.add(positions, self.tokens(tokens), alpha=self.scale))
+            return table[begin + torch.arange(T, device=begin.device)]
+        return table[begin : begin + T]
+
+    def position_of_each(self, position: int | Tensor) -> Tensor:
+        """One token a row, at one position for all or one a row (N,). (1, D) or (N, D)"""
+        first = position if isinstance(position, int) else position.unsqueeze(1)
+        return self.positions(1, first).flatten(0, -2)
+
+    def unscaled(self, tokens: Tensor) -> Tensor:
+        """Without positions. (N, T) -> (N, T, D)"""
+        embedded: Tensor = self.tokens(tokens)
+        return embedded if self.ngrams is None else embedded + self.ngrams(tokens)
+
+    def unscaled_step(self, symbols: Tensor, suffixes: Suffixes | None, reading: Tensor | None = None) -> Tensor:
+        """The same for one more symbol a row. (N,) -> (N, D)"""
+        embedded: Tensor = self.tokens(symbols)
+        if self.ngrams is None or suffixes is None:
+            return embedded
+        return embedded + self.ngrams.step(symbols, suffixes, reading)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(N, T) -> (N, T, D)"""
+        positions = self.positions(tokens.shape[-1])
+        embedded: Tensor = self.dropout(torch.add(positions, self.unscaled(tokens), alpha=self.scale))
         return embedded
 
-    def one(self, tokens: Tensor, position: int | Tensor) -> Tensor:
-        """One token a row, at one position for all or one a row. (N,) -> (N, D)"""
-        first = position if isinstance(position, int) else position.unsqueeze(1)
-        embedded: Tensor = self(tokens.unsqueeze(1), first)
-        return embedded.squeeze(1)
+    def start(self, rows: int) -> Suffixes | None:
+        """What the first step of a search needs to know."""
+        return None if self.ngrams is None else self.ngrams.start(rows)
+
+    def step(
+        self, symbols: Tensor, position: int | Tensor, suffixes: Suffixes | None, reading: Tensor | None = None
+    ) -> Tensor:
+        """One more symbol a row, at one position for all or one a row (N,). (N,) -> (N, D)"""
+        unscaled = self.unscaled_step(symbols, suffixes, reading)
+        embedded: Tensor = self.dropout(torch.add(self.position_of_each(position), unscaled, alpha=self.scale))
+        return embedded
 
     def vectors(self) -> Tensor:
-        """The embedding of every token, without a position. (C, D)"""
+        """The embedding of every token, alone and without a position. (C, D)"""
         return self.tokens.weight * self.scale
 
 
@@ -94,13 +122,9 @@ class Attention(nn.Module):
 
 
 class FeedForward(nn.Sequential):
-    def __init__(self, config: NetworkConfig) -> None:
-        super().__init__(
-            linear(config.width, config.feedforward),
-            nn.ReLU(),
-            Dropout(config.dropout),
-            linear(config.feedforward, config.width),
-        )
+    def __init__(self, config: NetworkConfig, inner: int | None = None) -> None:
+        inner = inner or config.feedforward
+        super().__init__(linear(config.width, inner), nn.ReLU(), Dropout(config.dropout), linear(inner, config.width))
 
 
 class Residual(nn.Module):

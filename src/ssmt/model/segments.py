@@ -7,7 +7,6 @@ Shapes: B sentences, T characters, L segment lengths, V lexicon entries, D width
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import torch
@@ -17,24 +16,12 @@ from torch import Tensor, nn
 from ssmt.config import NetworkConfig
 from ssmt.lattice import NEG_INF
 from ssmt.model.characters import CharacterModel
+from ssmt.model.classes import LexiconClasses
 from ssmt.model.dropout import Dropout
+from ssmt.model.tries import TrieBuffers
 from ssmt.text.lexicon import ABSENT, Lexicon, Trie, legal_lengths
 
 CHUNK_ELEMENTS = 1 << 22  # logits over the lexicon that exist at one time: 16 MiB
-
-
-class TrieBuffers(nn.Module):
-    """A lexicon's trie on the network's own device: the lexicon itself is shared, and stays where it is."""
-
-    def __init__(self, trie: Trie) -> None:
-        super().__init__()
-        self.fields = tuple(field.name for field in dataclasses.fields(trie))[1:]
-        self.alphabet_size = trie.alphabet_size
-        for name in self.fields:
-            self.register_buffer(name, getattr(trie, name), persistent=False)
-
-    def trie(self) -> Trie:
-        return Trie(self.alphabet_size, *(getattr(self, name) for name in self.fields))
 
 
 class SegmentModel(nn.Module):
@@ -46,9 +33,11 @@ class SegmentModel(nn.Module):
         self.longest = longest
         self.pad = alphabet.pad
         self.lexicon = lexicon
-        self.trie_buffers = TrieBuffers(lexicon.trie)
+        self.tries = TrieBuffers(lexicon.trie)
         self.characters = CharacterModel(alphabet, config, longest) if config.characters else None
         self.entries: nn.Module | None = nn.Linear(config.width, len(lexicon)) if config.lexicon else None
+        by_class = config.lexicon and config.lexicon_by_first_character
+        self.classes = LexiconClasses(lexicon, config.width) if by_class else None
         self.gate = nn.Linear(config.width, 1) if config.characters and config.lexicon else None
         self.dropout = Dropout(config.dropout)
         self.register_buffer("is_word", torch.from_numpy(alphabet.is_word), persistent=False)
@@ -58,7 +47,7 @@ class SegmentModel(nn.Module):
 
     @property
     def trie(self) -> Trie:
-        return self.trie_buffers.trie()
+        return self.tries.trie()
 
     def log_gates(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """log g and log (1 - g): the shares of the character model and of the lexicon. (..., D) -> (...)"""
@@ -72,12 +61,25 @@ class SegmentModel(nn.Module):
     def entry_log_probs(self, states: Tensor) -> Tensor:
         """log p_lex of every entry. (n, D) -> (n, V)"""
         assert self.entries is not None
-        return F.log_softmax(self.entries(self.dropout(states)).float(), dim=-1)
+        states = self.dropout(states)
+        logits = self.entries(states).float()
+        return F.log_softmax(logits, dim=-1) if self.classes is None else self.classes.log_probs(states, logits)
 
-    def selected_entry_log_probs(self, states: Tensor, ids: Tensor) -> Tensor:
-        """log p_lex of some entries, NEG_INF where an id is ABSENT. (n, D), (n, L) -> (n, L)"""
+    def entry_probs(self, states: Tensor) -> Tensor:
+        """p_lex of every entry. (n, D) -> (n, V)"""
+        if self.classes is not None:
+            return self.entry_log_probs(states).exp()
+        assert self.entries is not None
+        return torch.softmax(self.entries(self.dropout(states)).float(), dim=-1)
+
+    def selected_entry_log_probs(self, states: Tensor, first: Tensor, ids: Tensor) -> Tensor:
+        """log p_lex of some entries that all begin with the character `first` (n,), NEG_INF where an id is ABSENT.
+        (n, D), (n, L) -> (n, L)"""
         if isinstance(self.entries, nn.Linear):
-            return selected_log_probs(self.dropout(states), self.entries.weight, self.entries.bias, ids)
+            states, weight, bias = self.dropout(states), self.entries.weight, self.entries.bias
+            if self.classes is not None:
+                return self.classes.selected_log_probs(states, weight, bias, first, ids)
+            return selected_log_probs(states, weight, bias, ids)
         selected = self.entry_log_probs(states).gather(1, ids.clamp(min=0))  # weights of 8 bits
         return selected.masked_fill(ids == ABSENT, NEG_INF)
 
@@ -99,7 +101,7 @@ class SegmentModel(nn.Module):
             parts.append(log_g.unsqueeze(1) + spelt)
         if self.entries is not None:
             ids = self.trie.ids_of_segments(target, legal_by_place, L)[real]  # (n, L)
-            parts.append(log_not_g.unsqueeze(1) + self.selected_entry_log_probs(state, ids))
+            parts.append(log_not_g.unsqueeze(1) + self.selected_entry_log_probs(state, target[real], ids))
         mixed = torch.logaddexp(*parts) if len(parts) == 2 else parts[0]  # Eq. 3
         is_legal = torch.arange(L, device=legal.device) < legal.unsqueeze(1)
         scores = mixed.new_full((*target.shape, L), NEG_INF)

@@ -16,10 +16,12 @@ from ssmt import lattice
 from ssmt.config import Config, NetworkConfig
 from ssmt.model.body import Body
 from ssmt.model.layers import Embedding
+from ssmt.model.ngrams import NgramInputs
 from ssmt.model.segments import SegmentModel
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import TranslationModel
 from ssmt.model.words import WordDecoder
+from ssmt.model.words_first import WordsFirstDecoder
 from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import Vocabulary
 
@@ -31,16 +33,18 @@ class SSMT(TranslationModel):
         super().__init__(vocabulary)
         network = config.network
         self.encoder = Encoder(len(vocabulary.source), network, vocabulary.source.pad)
-        embedding = Embedding(len(vocabulary.alphabet), network, vocabulary.alphabet.pad)
+        ngrams = NgramInputs(vocabulary.lexicon, network.width) if network.ngram_inputs else None
+        embedding = Embedding(len(vocabulary.alphabet), network, vocabulary.alphabet.pad, ngrams)
         self.decoder = self.body(embedding, vocabulary, network)
         self.segments = SegmentModel(vocabulary.lexicon, network, config.text.longest_segment)
 
     @staticmethod
     def body(embedding: Embedding, vocabulary: Vocabulary, config: NetworkConfig) -> Body:
-        """The decoder: all its layers over characters, or those in the middle over words."""
+        """The decoder: all its layers over characters, those in the middle over words, or all but the last."""
         if not config.word_layers:
             return Decoder(embedding, config)
-        return WordDecoder(embedding, torch.from_numpy(vocabulary.alphabet.is_blank), config)
+        body = WordsFirstDecoder if config.words_first else WordDecoder
+        return body(embedding, torch.from_numpy(vocabulary.alphabet.is_blank), config)
 
     @property
     def character_embedding(self) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ssmt.config import NetworkConfig
 from ssmt.model.body import Body, Cache, Memory
 from ssmt.model.layers import Attention, Embedding, FeedForward, Residual
+from ssmt.model.ngrams import Suffixes
 
 
 class EncoderLayer(nn.Module):
@@ -60,11 +61,15 @@ class Source(NamedTuple):
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, config: NetworkConfig) -> None:
+    def __init__(self, config: NetworkConfig, inner: int | None = None, self_attention: bool = True) -> None:
+        """`inner`: the width of its feed-forward layer, if not the usual one. Without self-attention a position sees
+        the source, and of the target what comes in at that position."""
         super().__init__()
-        self.attention, self.attention_residual = Attention(config), Residual(config)
+        self.has_self_attention = self_attention
+        if self_attention:
+            self.attention, self.attention_residual = Attention(config), Residual(config)
         self.cross_attention, self.cross_residual = Attention(config), Residual(config)
-        self.feedforward, self.feedforward_residual = FeedForward(config), Residual(config)
+        self.feedforward, self.feedforward_residual = FeedForward(config, inner), Residual(config)
 
     def source(self, memory: Memory | None) -> Source | None:
         if memory is None:
@@ -72,9 +77,11 @@ class DecoderLayer(nn.Module):
         return Source(*self.cross_attention.keys_values(memory.states), memory.mask[:, None, None, :])
 
     def forward(self, x: Tensor, memory: Memory | None) -> Tensor:
-        inner = self.attention_residual.enter(x)
-        attended = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
-        return self._after_self_attention(self.attention_residual.leave(x, attended), self.source(memory))
+        if self.has_self_attention:
+            inner = self.attention_residual.enter(x)
+            attended = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
+            x = self.attention_residual.leave(x, attended)
+        return self._after_self_attention(x, self.source(memory))
 
     def _after_self_attention(self, x: Tensor, source: Source | None) -> Tensor:
         """The other branches: x (B, T, D), or hypotheses in the place of positions; without a source, one less."""
@@ -88,9 +95,10 @@ class DecoderLayer(nn.Module):
         """x (N, D) at one position; the keys and values of the positions before it are in the cache.
 
         With `rows` (n,), only these of the cache's take the step: x (n, D), position (n,)."""
-        inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
-        keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
-        x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
+        if self.has_self_attention:
+            inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
+            keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
+            x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
         source = cache.source
         if source is None or rows is not None:
             if source is not None and rows is not None:
@@ -155,12 +163,14 @@ class DecoderCache(Cache):
     """The caches of some layers. `position` is where the next symbol goes: the same for all rows, or one a row (N,)
     for searches whose hypotheses differ in length."""
 
-    def __init__(self, layers: list[LayerCache], position: int | Tensor = 0) -> None:
-        self.layers, self.position = layers, position
+    def __init__(self, layers: list[LayerCache], position: int | Tensor = 0, suffixes: Suffixes | None = None) -> None:
+        self.layers, self.position, self.suffixes = layers, position, suffixes
 
     def reorder(self, rows: Tensor) -> None:
+        if self.suffixes is not None:
+            self.suffixes.reorder(rows)
         moved = None
-        if len(rows) == self.layers[0].rows:
+        if self.layers and len(rows) == self.layers[0].rows:
             moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
         used = None
         if isinstance(self.position, Tensor):
@@ -181,8 +191,12 @@ class Decoder(Body):
     def __init__(self, embedding: Embedding, config: NetworkConfig) -> None:
         super().__init__()
         self.embedding = embedding
-        self.layers = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
+        self.layers = nn.ModuleList(self.build_layers(config))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
+
+    @staticmethod
+    def build_layers(config: NetworkConfig) -> list[DecoderLayer]:
+        return [DecoderLayer(config) for _ in range(config.decoder_layers)]
 
     def decoder_layers(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.layers))
@@ -197,7 +211,7 @@ class Decoder(Body):
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
         layers = [LayerCache(layer.source(memory), rows) for layer in self.decoder_layers()]
-        return DecoderCache(layers, 0 if in_step else self._positions(rows))
+        return DecoderCache(layers, 0 if in_step else self._positions(rows), self.embedding.start(rows))
 
     def _positions(self, rows: int) -> Tensor:
         return torch.zeros(rows, dtype=torch.int64, device=self.embedding.tokens.weight.device)
@@ -205,7 +219,7 @@ class Decoder(Body):
     def step(self, symbols: Tensor, cache: Cache, reading: Tensor | None = None) -> Tensor:
         assert isinstance(cache, DecoderCache)
         position = cache.position
-        x = self.embedding.one(symbols, position)
+        x = self.embedding.step(symbols, position, cache.suffixes, reading)
         for layer, layer_cache in zip(self.decoder_layers(), cache.layers, strict=True):
             x = layer.step(x, layer_cache, position)
         cache.position = position + (1 if reading is None else reading.long())

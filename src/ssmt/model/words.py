@@ -26,6 +26,18 @@ from ssmt.model.layers import Embedding, linear
 from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache
 
 
+def words_of(previous: Tensor, closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Where words close (B, T); how many have been closed before and at each place, less one (B, T); and the places
+    where they close (B, W). previous (B, T) the symbols read, closing (C,) those that close a word."""
+    closes = closing[previous]
+    closes[:, 0] = True  # what stands in front of a target closes the empty word before it
+    word = closes.cumsum(dim=1) - 1
+    W = int(word[:, -1].max()) + 1  # a synchronisation
+    # The places where words close come first; those that fill up a row with fewer of them are after its last word, so
+    # that nothing sees them.
+    return closes, word, torch.sort((~closes).byte(), dim=1, stable=True).indices[:, :W]
+
+
 class WordDecoder(Decoder):
     def __init__(self, embedding: Embedding, closes: Tensor, config: NetworkConfig) -> None:
         """closes (C,): the symbols that close a word."""
@@ -52,14 +64,8 @@ class WordDecoder(Decoder):
         x = self.embedding(previous)
         for layer in lower:
             x = layer(x, memory)
-        closes = self.get_buffer("closes")[previous]  # (B, T)
-        closes[:, 0] = True  # what stands in front of a target closes the empty word before it
-        word = closes.cumsum(dim=1) - 1  # (B, T) how many words have been closed since the first
-        W = int(word[:, -1].max()) + 1  # a synchronisation
-        # The places where words close come first; those that fill up a row with fewer of them are after its last
-        # word, so that nothing sees them.
-        place = torch.sort((~closes).byte(), dim=1, stable=True).indices[:, :W]
-        words = x.gather(1, place.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, W, D)
+        _, word, places = words_of(previous, self.get_buffer("closes"))
+        words = x.gather(1, places.unsqueeze(-1).expand(-1, -1, x.shape[-1]))  # (B, W, D)
         for layer in middle:
             words = layer(words, memory)
         x = x + self.contexts(words).gather(1, word.unsqueeze(-1).expand_as(x))
@@ -75,7 +81,7 @@ class WordDecoder(Decoder):
         )
         weight = self.embedding.tokens.weight
         return WordCache(
-            DecoderCache([*lower, *upper], 0 if in_step else self._positions(rows)),
+            DecoderCache([*lower, *upper], 0 if in_step else self._positions(rows), self.embedding.start(rows)),
             DecoderCache(middle, self._positions(rows)),
             torch.zeros(rows, weight.shape[1], device=weight.device),
         )
@@ -84,11 +90,10 @@ class WordDecoder(Decoder):
         assert isinstance(cache, WordCache)
         lower, middle, upper = self.layers_by_place()
         position = cache.characters.position
-        x = self.embedding.one(symbols, position)
+        x = self.embedding.step(symbols, position, cache.characters.suffixes, reading)
         for layer, layer_cache in zip(lower, cache.characters.layers, strict=False):
             x = layer.step(x, layer_cache, position)
-        closes = self.get_buffer("closes")[symbols] if cache.begun else torch.ones_like(symbols, dtype=torch.bool)
-        cache.begun = True
+        closes = cache.closes(symbols, self.get_buffer("closes"))
         rows = (closes if reading is None else closes & reading).nonzero().squeeze(-1)  # a synchronisation
         if len(rows):  # most steps of most rows are inside a word
             words, of_words = x[rows], cache.words_in_order()
@@ -120,6 +125,12 @@ class WordCache(Cache):
         self.characters.reorder(rows)
         self.context = self.context.index_select(0, rows)
         self.order = rows if self.order is None else self.order[rows]
+
+    def closes(self, symbols: Tensor, closing: Tensor) -> Tensor:
+        """Which rows close a word by what they read now: the first symbol always does. (N,)"""
+        closes = closing[symbols] if self.begun else torch.ones_like(symbols, dtype=torch.bool)
+        self.begun = True
+        return closes
 
     def words_in_order(self) -> DecoderCache:
         """The words' cache is reordered only when a word closes: between two of those a beam moves many times."""

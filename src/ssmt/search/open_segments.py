@@ -152,7 +152,7 @@ class SegmentSearch:
         """The lexicon's distributions where segments begin; returns their slots. (n,)"""
         if self.lexicon is None or self.segments.entries is None:
             return nowhere
-        return self.lexicon.add(torch.softmax(self.segments.entries(states).float(), dim=-1))
+        return self.lexicon.add(self.segments.entry_probs(states))
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
