@@ -41,14 +41,15 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
     """Prepare a new run. Its config is written last: a directory with one is ready to train."""
     if (directory / CONFIG).exists():
         raise UserError(
-            f"{directory}: already holds a run. Go on with it by --resume, or choose another --output; "
-            f"nothing is ever overwritten"
+            f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
         )
     prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
     interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
     in_the_way = [name for name in WRITTEN if (directory / name).exists()]
     if in_the_way and not interrupted:
-        raise UserError(f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another --output")
+        raise UserError(
+            f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another directory"
+        )
     if interrupted:
         for name in VOCABULARIES:
             (directory / name).unlink(missing_ok=True)
@@ -88,7 +89,7 @@ def _warn_of_few_blanks(corpus: Path, alphabet: Alphabet, reporter: Reporter) ->
     if len(characters) > LONGEST_WORD * (1 + int(alphabet.is_blank[characters].sum())):
         reporter.warn(
             f"the target has less than one blank in {LONGEST_WORD} characters, so that the decoder's layers over words "
-            f"will see little of it; with --set network.character_layers=null all layers read characters"
+            f"will see little of it; with network.character_layers: null all layers read characters"
         )
 
 
@@ -195,7 +196,7 @@ def _room(directory: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
                 f"{directory}: no space left ({os.strerror(error.errno)}). The last whole checkpoint is kept; "
-                f"make room and go on with --resume"
+                f"make room and resume the run"
             ) from None
         raise
 
@@ -211,8 +212,8 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
 
     def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
         seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
-        source, target = (one.resample(*rest) for one, *rest in zip(samplers, (sources, targets), seeds, strict=True))
-        return source, target
+        source_sampler, target_sampler = samplers
+        return source_sampler.resample(sources, seeds[0]), target_sampler.resample(targets, seeds[1])
 
     return resample
 
