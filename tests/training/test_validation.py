@@ -18,7 +18,7 @@ from ssmt.search.beam import Hypothesis
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import validation
 from ssmt.training.log import read_log
-from ssmt.training.validation import METRICS, Metric, Validation, cost, in_words, measure
+from ssmt.training.validation import METRICS, Metric, Validation, cost, in_words, measure, translates
 from tests.training.runs import train, trainer_of
 
 
@@ -72,7 +72,7 @@ def exact_matches(validation: Validation) -> float:
 def test_another_metric_is_one_function_and_one_entry(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(METRICS, "exact", Metric(exact_matches, "{:.0f} exact matches", higher_is_better=True))
+    monkeypatch.setitem(METRICS, "exact", Metric(exact_matches, "{:.0f} exact matches", True, translates))
     calls: list[int] = []
     translate = validation._translate
 

@@ -44,7 +44,7 @@ class Trainer:
         reporter: Reporter,
     ) -> None:
         self.network, self.config, self.settings = network, config, config.training
-        self.model: nn.Module = network  # what updates call: the network itself, or in DistributedDataParallel
+        self.model: nn.Module = network  # what updates call; may be a wrapper such as DistributedDataParallel
         self.train_corpus, self.valid_corpus = train, valid
         self.directory, self.reporter = directory, reporter
         self.checkpoints = Checkpoints(directory / "checkpoints")
@@ -89,7 +89,7 @@ class Trainer:
                 return
 
     def _batches(self) -> Iterator[tuple[list[Batch], int]]:
-        """The batches of each update from here on, and how many their epoch has."""
+        """The batches of each update from the state's place on, and how many their epoch has."""
         settings, corpus = self.settings, self.train_corpus
         while True:
             epoch = self.state.epoch

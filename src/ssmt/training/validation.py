@@ -73,9 +73,14 @@ class Metric:
     is_wanted: Callable[[TrainingConfig], bool] = lambda settings: True
 
 
+def translates(settings: TrainingConfig) -> bool:
+    """Whether a run has translations to measure."""
+    return settings.chrf_sentences > 0
+
+
 METRICS: dict[str, Metric] = {
     "bits_per_character": Metric(bits_per_character, "{:.4f} bits per character"),
-    "chrf": Metric(chrf, "chrF {:.2f}", higher_is_better=True, is_wanted=lambda settings: settings.chrf_sentences > 0),
+    "chrf": Metric(chrf, "chrF {:.2f}", higher_is_better=True, is_wanted=translates),
 }
 
 
