@@ -212,7 +212,7 @@ def test_a_new_run_says_which_files_it_needs(ssmt: Ssmt, output: Path, toy_files
 def test_a_run_is_never_overwritten(ssmt: Ssmt, inputs: Inputs, tmp_path: Path, model_directory: Path) -> None:
     directory = Path(shutil.copytree(model_directory, tmp_path / "model"))
     before = tree(directory)
-    refused(ssmt(*inputs.arguments(directory)), "model: already holds a run", "--resume", "another --output")
+    refused(ssmt(*inputs.arguments(directory)), "model: already holds a run", "Resume it", "another directory")
     assert tree(directory) == before
 
 
@@ -225,7 +225,7 @@ def test_files_of_the_users_are_never_overwritten(ssmt: Ssmt, inputs: Inputs, ou
     assert tree(output) == before
     (output / "lexicon.txt").write_text("my own")
     before = tree(output)
-    refused(ssmt(*inputs.arguments(output)), r"run: has lexicon\.txt, which a run would replace", "another --output")
+    refused(ssmt(*inputs.arguments(output)), r"run: has lexicon\.txt, which a run would replace", "another directory")
     assert tree(output) == before
 
 

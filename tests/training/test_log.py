@@ -1,4 +1,4 @@
-"""The log of a run, and the learning rate that it shows."""
+"""The log of a run."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from ssmt.training.log import RunLog, read_log
-from ssmt.training.schedule import inverse_square_root
 
 
 def write(directory: Path, resumed_at: int, updates: list[int]) -> None:
@@ -64,12 +61,3 @@ def test_bytes_that_are_not_utf8_are_dropped(tmp_path: Path) -> None:
         stream.write(b"\xff\xfe\x80")
     write(tmp_path, 50, [100])
     assert updates_of(tmp_path) == [50, 100]
-
-
-@given(st.integers(1, 10**6), st.integers(1, 10**5), st.floats(1e-6, 1))
-def test_learning_rate_rises_linearly_and_falls_with_the_square_root(update: int, warmup: int, highest: float) -> None:
-    rate = inverse_square_root(update, highest, warmup)
-    expected = highest * update / warmup if update <= warmup else highest * math.sqrt(warmup) / math.sqrt(update)
-    assert rate == pytest.approx(expected, rel=1e-9)
-    assert 0 < rate <= highest
-    assert inverse_square_root(warmup, highest, warmup) == highest

@@ -1,4 +1,4 @@
-"""The training loop in one process: limits, accumulation, early stopping, losses that are not finite."""
+"""The training loop in one process: what follows an update, limits, accumulation, losses that are not finite."""
 
 from __future__ import annotations
 
@@ -9,38 +9,192 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import Tensor, nn
 
-from ssmt.config import Config, changed
+from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import Loss
-from ssmt.progress import Reporter
 from ssmt.text.batch import Batch
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
 from ssmt.training.log import read_log
 from ssmt.training.loop import Trainer
-from ssmt.training.schedule import inverse_square_root
+from ssmt.training.validation import Validation
+from tests.training.runs import Messages, go_on, train, trainer_of
+from tests.training.test_validation import measuring
+
+# What follows an update
+
+EPOCH = 5  # batches
+NO_LIMIT = {"max_epochs": None, "max_updates": None, "max_minutes": None, "patience": None}
+OFTEN = {"checkpoint_every": 3}
+BY_UPDATES = {"validate_every": 4}
 
 
-class Messages(Reporter):
-    def __init__(self) -> None:
-        self.said: list[str] = []
+@pytest.mark.parametrize(
+    ("settings", "update", "batch", "expected"),
+    [
+        # Validation is at the end of each epoch, or every so many updates wherever that is.
+        ({}, 12, 2, []),
+        ({}, 15, 5, ["validate"]),
+        ({}, 15, 6, ["validate"]),
+        (BY_UPDATES, 12, 2, ["validate"]),
+        (BY_UPDATES, 13, 3, []),
+        (BY_UPDATES, 15, 5, []),
+        (BY_UPDATES, 20, 5, ["validate"]),
+        # A checkpoint is written every so many updates; a validation has one of its own.
+        (OFTEN, 12, 2, ["save"]),
+        (OFTEN, 13, 3, []),
+        (OFTEN, 15, 5, ["validate"]),
+        (OFTEN | BY_UPDATES, 12, 2, ["validate"]),
+        (OFTEN | BY_UPDATES, 15, 3, ["save"]),
+        (OFTEN | BY_UPDATES, 15, 5, ["save"]),
+        (OFTEN | BY_UPDATES, 20, 5, ["validate"]),
+    ],
+)
+@pytest.mark.parametrize("stopped_by", [None, "SIGTERM"])
+@pytest.mark.parametrize("limit", [{}, {"max_updates": 1}])
+def test_what_follows_an_update(
+    model_directory: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, int],
+    update: int,
+    batch: int,
+    expected: list[str],
+    stopped_by: str | None,
+    limit: dict[str, int],
+) -> None:
+    trainer = trainer_of(model_directory, tmp_path, **NO_LIMIT | settings | limit)
+    state, done = trainer.state, list[tuple[str, int, int]]()
+    monkeypatch.setattr(trainer, "_validate", lambda: done.append(("validate", state.epoch, state.batch)))
+    monkeypatch.setattr(trainer, "_save", lambda: done.append(("save", state.epoch, state.batch)))
+    state.update, state.epoch, state.batch = update, 2, batch
+    trainer.stop.signal = stopped_by
+    assert trainer._ends_after_update(EPOCH) == bool(stopped_by or limit)
+    place = (3, 0) if batch >= EPOCH else (2, batch)  # a resumed run begins with the epoch that comes next
+    assert done == [(name, *place) for name in expected + (["save"] if stopped_by else [])]
+    assert (state.epoch, state.batch) == place
 
-    def say(self, message: str) -> None:
-        self.said.append(message)
 
-    warn = say
+@pytest.mark.parametrize("limit", [{"max_epochs": 3}, {"patience": 1}, {"max_minutes": 1}])
+def test_what_a_validation_and_the_end_of_an_epoch_change_can_end_the_run(
+    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: dict[str, int]
+) -> None:
+    trainer = trainer_of(model_directory, tmp_path, **NO_LIMIT | limit)
+
+    def validate() -> None:
+        trainer.state.validations_since_best += 1
+        trainer.state.seconds += 60
+
+    monkeypatch.setattr(trainer, "_validate", validate)
+    trainer.state.update, trainer.state.epoch, trainer.state.batch = 14, 2, 4
+    assert not trainer._ends_after_update(EPOCH)
+    trainer.state.update, trainer.state.batch = 15, 5
+    assert trainer._ends_after_update(EPOCH)
 
 
-def train(
-    directory: Path, files: TrainingFiles, config: Config, **training: Any
-) -> tuple[Messages, list[dict[str, Any]]]:
-    defaults = {"chrf_sentences": 0, "batch_characters": 300, "max_epochs": None, "patience": None}
-    messages = Messages()
-    run.begin(files, directory, changed(config, {"training": defaults | training}, "test"), messages)
-    run.train(directory, torch.device("cpu"), messages)
-    return messages, read_log(directory)
+def test_a_signal_during_a_validation_ends_the_run_after_it(
+    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = trainer_of(model_directory, tmp_path, **NO_LIMIT)
+    saved: list[bool] = []
+    monkeypatch.setattr(trainer, "_validate", lambda: setattr(trainer.stop, "signal", "SIGINT"))
+    monkeypatch.setattr(trainer, "_save", lambda: saved.append(True))
+    trainer.state.update, trainer.state.batch = 5, 5
+    assert trainer._ends_after_update(EPOCH)
+    assert saved
+
+
+# Updates
+
+
+def gradients(network: nn.Module) -> dict[str, Tensor]:
+    return {name: p.grad.clone() for name, p in network.named_parameters() if p.grad is not None}
+
+
+def test_accumulated_batches_make_the_gradient_of_all_of_them(model_directory: Path, tmp_path: Path) -> None:
+    separate, together = (trainer_of(model_directory, tmp_path, clip_norm=1e9) for _ in range(2))
+    corpus = separate.train_corpus
+    first, second = corpus.batches(300, 1, 0)[:2]
+    batches = [corpus.batch(first), corpus.batch(second)]
+    characters = sum(batch.characters for batch in batches)
+    separate._update(batches, characters)
+    together._update([corpus.batch([*first, *second])], characters)
+    expected = gradients(together.network)
+    assert expected
+    for name, gradient in gradients(separate.network).items():
+        torch.testing.assert_close(gradient, expected[name], atol=1e-6, rtol=1e-4)
+
+
+def test_the_loss_is_divided_by_the_number_that_is_given(model_directory: Path, tmp_path: Path) -> None:
+    whole, half = (trainer_of(model_directory, tmp_path, clip_norm=1e9) for _ in range(2))
+    batch = whole.train_corpus.batch(range(4))
+    whole._update([batch], batch.characters)
+    half._update([batch], 2 * batch.characters)
+    expected = gradients(whole.network)
+    for name, gradient in gradients(half.network).items():
+        torch.testing.assert_close(2 * gradient, expected[name], atol=1e-6, rtol=1e-4)
+
+
+def test_what_is_trained_can_be_a_wrapper_of_the_network(model_directory: Path, tmp_path: Path) -> None:
+    settings = {"max_updates": 2, "chrf_sentences": 0}
+    plain, wrapped = (trainer_of(model_directory, tmp_path / name, **settings) for name in ("plain", "wrapped"))
+    calls: list[Batch] = []
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    try:
+        wrapped.model = nn.parallel.DistributedDataParallel(wrapped.network)
+        wrapped.model.register_forward_pre_hook(lambda _, inputs: calls.extend(inputs))
+        for trainer in (plain, wrapped):
+            trainer.run()
+    finally:
+        torch.distributed.destroy_process_group()
+    assert len(calls) == 2
+    expected, weights = (load_file(tmp_path / name / "model.safetensors") for name in ("plain", "wrapped"))
+    assert expected.keys() == weights.keys()
+    for name, weight in expected.items():
+        torch.testing.assert_close(weights[name], weight, atol=1e-6, rtol=1e-5)
+
+
+def test_a_loss_that_is_not_finite_stops_with_the_batch_named(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = SSMT.forward
+    seen: list[Batch] = []
+
+    def broken(self: SSMT, batch: Batch) -> Loss:
+        seen.append(batch)
+        return Loss(*(nats * (math.nan if len(seen) == 8 else 1.0) for nats in plain(self, batch)))
+
+    monkeypatch.setattr(SSMT, "forward", broken)
+    with pytest.raises(UserError, match="update 8 is not finite") as caught:
+        train(tmp_path / "run", toy_files, toy_config, checkpoint_every=5, max_updates=20)
+    assert ", ".join(map(str, sorted(seen[-1].lines)[:3])) in str(caught.value)
+    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-00000005.safetensors"]
+
+
+def test_a_line_of_the_log_is_of_all_updates_since_the_last(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losses: list[float] = []
+    plain = SSMT.forward
+
+    def recording(self: SSMT, batch: Batch) -> Loss:
+        loss = plain(self, batch)
+        losses.append(loss.nats.item())
+        return loss
+
+    monkeypatch.setattr(SSMT, "forward", recording)
+    monkeypatch.setattr("ssmt.training.loop.LOG_EVERY", 6)
+    _, log = train(tmp_path / "run", toy_files, toy_config, batch_characters=9000, max_updates=6)
+    (line,) = [line for line in log if "loss" in line]
+    characters = sum(map(len, toy_files.target.read_text(encoding="utf-8").splitlines())) + 60  # with their ends
+    assert line["loss"] == pytest.approx(sum(losses) / characters / 6, abs=1e-5)
+    assert line["largest_gradient_norm"] > 0
+
+
+# Runs
 
 
 def test_limits(tmp_path: Path, toy_files: TrainingFiles, toy_config: Config) -> None:
@@ -57,13 +211,13 @@ def test_early_stopping_keeps_the_best_model(
     measured = iter([3.0, 2.0, 2.5, 2.1, 9.0, 9.0])
     best = {}
 
-    def bits(self: Trainer) -> float:
+    def bits(validation: Validation) -> float:
         value = next(measured)
         if value == 2.0:
-            best.update({name: tensor.clone() for name, tensor in self.model.state_dict().items()})
+            best.update({name: tensor.clone() for name, tensor in validation.network.state_dict().items()})
         return value
 
-    monkeypatch.setattr(Trainer, "bits_per_character", bits)
+    measuring(monkeypatch, "bits_per_character", bits)
     messages, log = train(tmp_path / "run", toy_files, toy_config, validate_every=2, patience=2, max_updates=50)
     assert any("no improvement in 2 validations" in said for said in messages.said)
     assert [line["update"] for line in log if "improved" in line] == [2, 4, 6, 8]
@@ -75,66 +229,10 @@ def test_early_stopping_on_chrf(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     values = iter([10.0, 30.0, 20.0, 25.0])
-    monkeypatch.setattr(Trainer, "chrf", lambda self: next(values))
+    measuring(monkeypatch, "chrf", lambda _: next(values))
     settings = {"stop_on": "chrf", "chrf_sentences": 5, "validate_every": 1, "patience": 2, "max_updates": 50}
     _, log = train(tmp_path / "run", toy_files, toy_config, **settings)
     assert [line["valid_chrf"] for line in log if "valid_chrf" in line] == [10.0, 30.0, 20.0, 25.0]
-
-
-def test_a_loss_that_is_not_finite_stops_with_the_batch_named(
-    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    plain = SSMT.losses
-    seen: list[Batch] = []
-
-    def broken(self: SSMT, batch: Batch) -> Loss:
-        seen.append(batch)
-        return Loss(*(nats * (math.nan if len(seen) == 8 else 1.0) for nats in plain(self, batch)))
-
-    monkeypatch.setattr(SSMT, "losses", broken)
-    with pytest.raises(UserError, match="update 8 is not finite") as caught:
-        train(tmp_path / "run", toy_files, toy_config, checkpoint_every=5, max_updates=20)
-    assert ", ".join(map(str, sorted(seen[-1].lines)[:3])) in str(caught.value)
-    assert [path.name for path in (tmp_path / "run" / "checkpoints").iterdir()] == ["update-00000005.safetensors"]
-
-
-def test_accumulated_batches_make_the_gradient_of_all_of_them(
-    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config
-) -> None:
-    config = changed(toy_config, {"network": {"dropout": 0.0}}, "test")
-    gradients = []
-    for name, accumulate in (("one", 1), ("two", 2)):
-        settings = {"accumulate": accumulate, "max_updates": 1, "batch_characters": 300, "chrf_sentences": 0}
-        run.begin(toy_files, tmp_path / name, changed(config, {"training": settings}, "test"), Reporter())
-        vocabulary, loaded = run.load_description(tmp_path / name)
-        torch.manual_seed(1)
-        model = SSMT(vocabulary, loaded)
-        corpus = run._corpus(tmp_path / name / "data" / "train", vocabulary)
-        trainer = Trainer(model, loaded, corpus, corpus, tmp_path / name, Reporter())
-        batches = corpus.batches(300, 1, 0)[:2]
-        groups = [batches] if accumulate == 2 else [[torch.cat([torch.from_numpy(b) for b in batches]).numpy()]]
-        trainer.settings = loaded.training.model_copy(update={"clip_norm": 1e9})
-        from ssmt.training.loop import _Meter
-
-        trainer._update([corpus.batch(indices) for indices in groups[0]], _Meter())
-        gradients.append({name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None})
-    for name in gradients[0]:
-        torch.testing.assert_close(gradients[0][name], gradients[1][name], atol=1e-6, rtol=1e-4)
-
-
-def test_schedule() -> None:
-    rates = [inverse_square_root(update, 0.1, 100) for update in (1, 50, 100, 400)]
-    assert rates == pytest.approx([0.001, 0.05, 0.1, 0.05])
-
-
-def test_bf16_autocast_trains_close_to_float32(tmp_path: Path, toy_files: TrainingFiles, toy_config: Config) -> None:
-    finals = []
-    for precision in ("float32", "bf16"):
-        settings = {"precision": precision, "max_updates": 60, "validate_every": 60, "learning_rate": 0.005}
-        _, log = train(tmp_path / precision, toy_files, toy_config, **settings, warmup_updates=10)
-        finals.append(log[-1]["valid_bits_per_character"])
-    assert finals[1] == pytest.approx(finals[0], rel=0.1)
-    assert finals[0] < 3.0
 
 
 def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
@@ -157,18 +255,11 @@ def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
     assert any(said.startswith("Nothing to do") for said in messages.said)
 
 
-def go_on(directory: Path, **training: Any) -> Messages:
-    messages = Messages()
-    run.adopt(directory, lambda config: changed(config, {"training": training}, "test"))
-    run.train(directory, torch.device("cpu"), messages)
-    return messages
-
-
 def test_a_kept_average_is_the_model_to_beat(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     measured = iter([1.0, 1.1, 0.5, 0.95, 0.97])
-    monkeypatch.setattr(Trainer, "bits_per_character", lambda self: next(measured))
+    measuring(monkeypatch, "bits_per_character", lambda _: next(measured))
     directory = tmp_path / "run"
     messages, _ = train(directory, toy_files, toy_config, max_epochs=2, average_last=2)
     assert any(said.startswith("Best validation: 0.5000") for said in messages.said)
@@ -210,26 +301,6 @@ def test_checkpoints_at_the_end_of_an_epoch(
     assert saved[:3] == [2, 4, 6]
 
 
-def test_a_line_of_the_log_is_of_all_updates_since_the_last(
-    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    losses: list[float] = []
-    plain = SSMT.losses
-
-    def recording(self: SSMT, batch: Batch) -> Loss:
-        found = plain(self, batch)
-        losses.append(found.nats.item())
-        return found
-
-    monkeypatch.setattr(SSMT, "losses", recording)
-    monkeypatch.setattr("ssmt.training.loop.LOG_EVERY", 6)
-    _, log = train(tmp_path / "run", toy_files, toy_config, batch_characters=9000, max_updates=6)
-    (line,) = [line for line in log if "loss" in line]
-    characters = sum(map(len, toy_files.target.read_text(encoding="utf-8").splitlines())) + 60  # with their ends
-    assert line["loss"] == pytest.approx(sum(losses) / characters / 6, abs=1e-5)
-    assert line["largest_gradient_norm"] > 0
-
-
 def test_a_model_without_its_checkpoints_is_not_trained_over(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config
 ) -> None:
@@ -241,13 +312,3 @@ def test_a_model_without_its_checkpoints_is_not_trained_over(
     with pytest.raises(UserError, match="no whole checkpoint to go on from"):
         go_on(directory, max_epochs=2)
     assert ((directory / "model.safetensors").read_bytes(), (directory / "log.jsonl").read_bytes()) == before
-
-
-def test_two_processes_do_not_train_in_one_directory(
-    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config
-) -> None:
-    directory = tmp_path / "run"
-    train(directory, toy_files, toy_config, max_epochs=1)
-    with run._alone(directory), pytest.raises(UserError, match="another process is training there"):
-        run.train(directory, torch.device("cpu"), Reporter())
-    assert run.train(directory, torch.device("cpu"), Reporter()) is None

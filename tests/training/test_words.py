@@ -13,17 +13,10 @@ from ssmt.text.preparation import TrainingFiles
 from ssmt.training.run import adopt, begin, train
 from ssmt.translator import Translator
 from tests.conftest import Pair, write_pairs
+from tests.training.runs import Messages
 
 WORDS = ["network.decoder_layers=4", "network.character_layers=2"]
 SHORT = ["training.max_updates=6", "training.validate_every=3", "training.chrf_sentences=2"]
-
-
-class Warnings(Reporter):
-    def __init__(self) -> None:
-        self.heard: list[str] = []
-
-    def warn(self, message: str) -> None:
-        self.heard.append(message)
 
 
 def test_a_run_that_stops_and_goes_on_is_the_run_that_does_not_stop(
@@ -48,8 +41,8 @@ def test_text_without_words_is_warned_of(
 ) -> None:
     pairs = [(source, target.replace(" ", separator)) for source, target in toy_pairs]
     files = TrainingFiles(*write_pairs(tmp_path, "train", pairs), *write_pairs(tmp_path, "valid", pairs))
-    reporter = Warnings()
-    begin(files, tmp_path / "run", with_settings(toy_config, WORDS), reporter)
-    few_blanks = [message for message in reporter.heard if "blank" in message]
+    messages = Messages()
+    begin(files, tmp_path / "run", with_settings(toy_config, WORDS), messages)
+    few_blanks = [message for message in messages.said if "blank" in message]
     assert len(few_blanks) == len(expected)
     assert all(text in message for text, message in zip(expected, few_blanks, strict=True))

@@ -1,1 +1,1 @@
-"""Training: the loop, its schedule, its checkpoints and its log."""
+"""Training: runs and their stages, the loop, validation, the state and its checkpoints, the log."""

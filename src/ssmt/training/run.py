@@ -17,12 +17,11 @@ from ssmt.directory import CONFIG, SEGMENTER, WEIGHTS, load_config, load_descrip
 from ssmt.errors import UserError
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
-from ssmt.text.alphabet import Alphabet
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
 from ssmt.text.preparation import TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 from ssmt.training import segmented
 from ssmt.training.loop import Trainer
 
@@ -41,14 +40,15 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
     """Prepare a new run. Its config is written last: a directory with one is ready to train."""
     if (directory / CONFIG).exists():
         raise UserError(
-            f"{directory}: already holds a run. Go on with it by --resume, or choose another --output; "
-            f"nothing is ever overwritten"
+            f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
         )
     prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
     interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
     in_the_way = [name for name in WRITTEN if (directory / name).exists()]
     if in_the_way and not interrupted:
-        raise UserError(f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another --output")
+        raise UserError(
+            f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another directory"
+        )
     if interrupted:
         for name in VOCABULARIES:
             (directory / name).unlink(missing_ok=True)
@@ -76,19 +76,19 @@ def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Re
     vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
-    if config.network.word_layers and isinstance(vocabulary, Vocabulary):
-        _warn_of_few_blanks(directory / "data" / "train", vocabulary.alphabet, reporter)
+    if config.network.word_layers and "network.character_layers" not in kind.settings_without_effect(config):
+        _warn_of_few_blanks(directory / "data" / "train", vocabulary, reporter)
     save_description(directory, vocabulary, config)
     return config.text.length_ratio
 
 
-def _warn_of_few_blanks(corpus: Path, alphabet: Alphabet, reporter: Reporter) -> None:
+def _warn_of_few_blanks(corpus: Path, vocabulary: BothSides, reporter: Reporter) -> None:
     """Layers over words have little to do in text without words, as in Thai or Chinese."""
-    characters = next(iter(Corpus(corpus).target.chunks()))  # the first ones tell
-    if len(characters) > LONGEST_WORD * (1 + int(alphabet.is_blank[characters].sum())):
+    text = vocabulary.decode(next(iter(Corpus(corpus).target.chunks())))  # the first part tells
+    if len(text) > LONGEST_WORD * (1 + sum(map(str.isspace, text))):
         reporter.warn(
             f"the target has less than one blank in {LONGEST_WORD} characters, so that the decoder's layers over words "
-            f"will see little of it; with --set network.character_layers=null all layers read characters"
+            f"will see little of it; with network.character_layers: null all layers read characters"
         )
 
 
@@ -195,7 +195,7 @@ def _room(directory: Path) -> Iterator[None]:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise UserError(
                 f"{directory}: no space left ({os.strerror(error.errno)}). The last whole checkpoint is kept; "
-                f"make room and go on with --resume"
+                f"make room and resume the run"
             ) from None
         raise
 
@@ -213,8 +213,8 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
 
     def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
         seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
-        source, target = (one.resample(*rest) for one, *rest in zip(samplers, (sources, targets), seeds, strict=True))
-        return source, target
+        source_sampler, target_sampler = samplers
+        return source_sampler.resample(sources, seeds[0]), target_sampler.resample(targets, seeds[1])
 
     return resample
 

@@ -65,8 +65,8 @@ def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -
     for part in ("valid", "train"):
         lines = stream_lines(directory / DIRECTORY / f"{part}.txt", normalised=False)
         encoded = (pieces.encode([line])[0] for line in lines)
-        original, own = directory / SEGMENTER / "data" / part, directory / "data" / part
-        write_with_other_targets(original, own, encoded, len(pieces))
+        in_characters, in_pieces = directory / SEGMENTER / "data" / part, directory / "data" / part
+        write_with_other_targets(in_characters, in_pieces, encoded, len(pieces))
     reporter.say(f"{len(vocabulary.source):,} source subwords, {len(pieces):,} target pieces")
 
 

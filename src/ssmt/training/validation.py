@@ -1,0 +1,100 @@
+"""What is measured on the validation text, and how it is compared.
+
+Another metric is one function and one entry of METRICS; with its name in `stop_on` of `ssmt.config` too, it can decide.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import sacrebleu
+import torch
+
+from ssmt.config import Config, TrainingConfig
+from ssmt.model.translation import TranslationModel
+from ssmt.registry import kind_of
+from ssmt.search.job import Hypothesis
+from ssmt.search.options import SearchOptions
+from ssmt.text.corpus import Corpus
+from ssmt.training.precision import Precision
+
+
+@dataclass
+class Validation:
+    """A network and the text that it is measured on; what several metrics need is made once."""
+
+    network: TranslationModel
+    config: Config
+    corpus: Corpus
+    precision: Precision
+
+    @cached_property
+    def translations(self) -> tuple[list[str], list[str]]:
+        """Greedy translations of a sample that is spread evenly over the text, and their references."""
+        count = min(self.config.training.chrf_sentences, len(self.corpus))
+        pairs = self.corpus.texts(index * len(self.corpus) // count for index in range(count))
+        sources, references = map(list, zip(*pairs, strict=True))
+        hypotheses = _translate(self.network, self.config, sources)
+        return [self.network.vocabulary.decode(best.symbols) for best, *_ in hypotheses], references
+
+
+def _translate(network: TranslationModel, config: Config, sources: Sequence[str]) -> list[list[Hypothesis]]:
+    ratio = config.text.length_ratio
+    assert ratio is not None, "measured when the run began"
+    return kind_of(config).translate(network, sources, SearchOptions(beam=1), ratio)
+
+
+@torch.no_grad()
+def bits_per_character(validation: Validation) -> float:
+    """Of the targets; the sentence's end counts as one character."""
+    network, corpus = validation.network, validation.corpus
+    nats, characters = 0.0, 0
+    for indices in corpus.batches(validation.config.training.batch_characters):
+        batch = corpus.batch(indices)
+        with validation.precision():
+            nats -= network.log_probability(batch.to(network.device)).cpu().double().sum().item()
+        characters += batch.characters
+    return nats / characters / math.log(2)
+
+
+def chrf(validation: Validation) -> float:
+    translations, references = validation.translations
+    return float(sacrebleu.corpus_chrf(translations, [references]).score)
+
+
+@dataclass(frozen=True)
+class Metric:
+    measure: Callable[[Validation], float]
+    words: str  # how a message says a value
+    higher_is_better: bool = False
+    is_wanted: Callable[[TrainingConfig], bool] = lambda settings: True
+
+
+def translates(settings: TrainingConfig) -> bool:
+    """Whether a run has translations to measure."""
+    return settings.chrf_sentences > 0
+
+
+METRICS: dict[str, Metric] = {
+    "bits_per_character": Metric(bits_per_character, "{:.4f} bits per character"),
+    "chrf": Metric(chrf, "chrF {:.2f}", higher_is_better=True, is_wanted=translates),
+}
+
+
+def measure(network: TranslationModel, config: Config, corpus: Corpus, precision: Precision) -> dict[str, float]:
+    """The value of each metric that the run wants."""
+    network.eval()
+    validation = Validation(network, config, corpus, precision)
+    return {name: metric.measure(validation) for name, metric in METRICS.items() if metric.is_wanted(config.training)}
+
+
+def cost(metric: str, value: float) -> float:
+    """A number of which less is better. Of a cost, it is the value."""
+    return -value if METRICS[metric].higher_is_better else value
+
+
+def in_words(measured: dict[str, float]) -> str:
+    return ", ".join(METRICS[name].words.format(value) for name, value in measured.items())

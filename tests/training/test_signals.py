@@ -1,0 +1,60 @@
+"""Requests to stop: noted, and heeded at once only when they are repeated."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ssmt.training.signals import StopRequest
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@pytest.fixture
+def handled() -> Iterator[list[int]]:
+    """The signals that came to the handlers from before."""
+    numbers: list[int] = []
+    before = {number: signal.signal(number, lambda number, frame: numbers.append(number)) for number in SIGNALS}
+    yield numbers
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_the_first_is_noted_and_the_second_is_handled_as_before(handled: list[int], number: signal.Signals) -> None:
+    stop = StopRequest()
+    with stop.awaited():
+        assert stop.signal is None
+        signal.raise_signal(number)
+        assert (stop.signal, handled) == (number.name, [])
+        signal.raise_signal(number)
+        assert handled == [number]
+
+
+def test_afterwards_signals_are_handled_as_before(handled: list[int]) -> None:
+    stop = StopRequest()
+    with pytest.raises(RuntimeError), stop.awaited():
+        raise RuntimeError
+    for number in SIGNALS:
+        signal.raise_signal(number)
+    assert handled == list(SIGNALS)
+    assert stop.signal is None
+
+
+def test_in_another_thread_signals_are_left_alone(handled: list[int]) -> None:
+    def handlers() -> list[Any]:
+        return [signal.getsignal(number) for number in SIGNALS]
+
+    def work() -> None:
+        with StopRequest().awaited():
+            during.extend(handlers())
+
+    before, during = handlers(), list[Any]()
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert before == during == handlers()
