@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from ssmt.errors import UserError
 from ssmt.files import stream_raw_lines
+from ssmt.progress import Reporter
 
 Preset = Literal["tiny", "small", "base"]
 ModelName = Literal["ssmt", "bpe", "ulm", "dpe"]
@@ -175,16 +176,16 @@ class Config(Section):
     @property
     def of_segmenter(self) -> Config:
         """The configuration of dpe's first model."""
-        own = self.segmenter
-        limits = {key: getattr(own, key) for key in ("max_epochs", "max_updates", "max_minutes")}
+        segmenter = self.segmenter
+        limits = {key: getattr(segmenter, key) for key in ("max_epochs", "max_updates", "max_minutes")}
         changes = {
             "model": "ssmt",
             "text": {
-                "lexicon": own.lexicon,
-                "lexicon_file": self.text.lexicon_file if own.lexicon == "file" else None,
-                "longest_segment": own.longest_segment,
+                "lexicon": segmenter.lexicon,
+                "lexicon_file": self.text.lexicon_file if segmenter.lexicon == "file" else None,
+                "longest_segment": segmenter.longest_segment,
             },
-            "network": {"characters": own.characters, "lexicon": True},
+            "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},
         }
         return changed(self, changes, "segmenter")
@@ -275,6 +276,13 @@ def _of_no_use_with(lexicon: LexiconSource) -> set[str]:
     return {"text.lexicon_size"} if lexicon == "file" else set()
 
 
+def warn_of_changes_without_effect(start: Config, config: Config, reporter: Reporter) -> None:
+    """Presets set everything for all models; what a person changes in one (`start`) should do something."""
+    given = [key for key, _, _ in differences(start, config)]
+    if unused := [key for key in given if key in without_effect(config)]:
+        reporter.warn(f"no effect on this model (model: {config.model}): {', '.join(unused)}")
+
+
 def commented_yaml(config: Config) -> str:
     """The whole config as YAML with every key explained."""
 
@@ -298,14 +306,14 @@ def commented_yaml(config: Config) -> str:
 def _parse_setting(setting: str) -> Layer:
     key, equals, value = setting.partition("=")
     if not equals:
-        raise UserError(f"--set {setting}: expected key=value, for example --set training.learning_rate=0.001")
+        raise UserError(f"setting {setting}: expected key=value, for example training.learning_rate=0.001")
     try:
         nested: Any = yaml.safe_load(value)
     except NOT_YAML:
         nested = value
     for part in reversed(key.strip().split(".")):
         nested = {part: nested}
-    return f"--set {setting}", nested
+    return f"setting {setting}", nested
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

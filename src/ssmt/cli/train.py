@@ -14,9 +14,15 @@ from ssmt.cli.shared import (
     exit_status,
     reporter,
     set_threads,
-    warn_of_settings_without_effect,
 )
-from ssmt.config import ModelName, Preset, commented_yaml, compose, with_settings
+from ssmt.config import (
+    ModelName,
+    Preset,
+    commented_yaml,
+    compose,
+    warn_of_changes_without_effect,
+    with_settings,
+)
 from ssmt.errors import UserError
 
 
@@ -77,7 +83,7 @@ def train(
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
         composed = compose(preset or "base", config, settings)
-        warn_of_settings_without_effect(preset or "base", composed)
+        warn_of_changes_without_effect(compose(preset or "base"), composed, reporter)
         run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
 
     stopped_by = run.train(output, chosen_device, reporter)
