@@ -147,7 +147,7 @@ def test_settings_are_checked_together() -> None:
     for order in (["network.width=30", "network.heads=5"], ["network.heads=5", "network.width=30"]):
         config = compose("base", settings=order)
         assert (config.network.width, config.network.heads) == (30, 5)
-    with pytest.raises(UserError, match=r"--set network.width=30: network: width 30 .*divisible by heads 8"):
+    with pytest.raises(UserError, match=r"setting network.width=30: network: width 30 .*divisible by heads 8"):
         compose("base", settings=["network.width=30", "training.seed=3"])
 
 
@@ -217,7 +217,7 @@ def test_settings_are_read_as_yaml(setting: str, value: Any) -> None:
 def test_bad_settings_say_what_and_where(setting: str, message: str) -> None:
     with pytest.raises(UserError, match=message) as caught:
         compose(settings=[setting])
-    assert f"--set {setting}" in str(caught.value)
+    assert f"setting {setting}" in str(caught.value)
     with pytest.raises(UserError, match=message):
         with_settings(Config(), [setting])
 
@@ -228,8 +228,8 @@ def test_each_problem_names_its_own_origin(tmp_path: Path) -> None:
         compose("tiny", path, ["text.lexicon_size=many", "training.patience=0"])
     message = str(caught.value)
     assert f"{path}: there is no setting 'training.sed'" in message
-    assert "--set text.lexicon_size=many: text.lexicon_size: " in message
-    assert "--set training.patience=0: training.patience: " in message
+    assert "setting text.lexicon_size=many: text.lexicon_size: " in message
+    assert "setting training.patience=0: training.patience: " in message
     assert f"{path}: training.patience" not in message
 
 

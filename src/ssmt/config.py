@@ -284,14 +284,14 @@ def commented_yaml(config: Config) -> str:
 def _parse_setting(setting: str) -> Layer:
     key, equals, value = setting.partition("=")
     if not equals:
-        raise UserError(f"--set {setting}: expected key=value, for example --set training.learning_rate=0.001")
+        raise UserError(f"setting {setting}: expected key=value, for example training.learning_rate=0.001")
     try:
         nested: Any = yaml.safe_load(value)
     except NOT_YAML:
         nested = value
     for part in reversed(key.strip().split(".")):
         nested = {part: nested}
-    return f"--set {setting}", nested
+    return f"setting {setting}", nested
 
 
 def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:

@@ -20,5 +20,5 @@ def choose_device(name: str) -> torch.device:
     kind, _, number = name.partition(":")
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if not available.get(kind, False) or (":" in name and not (number.isdecimal() and int(number) < count)):
-        raise UserError(f"--device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
+        raise UserError(f"device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
     return torch.device(name)

@@ -1,13 +1,35 @@
 """Errors that are meant for users: each ends a command with status 2 and no traceback."""
 
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
 
 class UserError(ValueError):
     """Something a user can mend: says what was wrong, where (file and line), and what to do."""
 
 
 class LineError(UserError):
-    """A bad text, by its place in the input; the command line knows which file that is."""
+    """A bad text, by its place in the input; whoever read the input knows which file that is."""
 
     def __init__(self, kind: str, number: int, problem: str) -> None:
         super().__init__(f"{kind} {number}: {problem}")
         self.kind, self.number, self.problem = kind, number, problem
+
+
+@contextmanager
+def renumbered(numbers: Sequence[int]) -> Iterator[None]:
+    """Errors about a text of a part become errors about its number in the whole: `numbers` are those of the part."""
+    try:
+        yield
+    except LineError as error:
+        raise LineError(error.kind, numbers[error.number - 1], error.problem) from None
+
+
+class Stopped(Exception):  # noqa: N818 (it is no error)
+    """A signal ended the work before its end. Everything is saved: the same call goes on from there."""
+
+    def __init__(self, signal: str) -> None:
+        super().__init__(f"Stopped by {signal}; everything is saved")
+        self.signal = signal

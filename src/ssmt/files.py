@@ -5,14 +5,15 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 from safetensors import SafetensorError
 
-from ssmt.errors import UserError
+from ssmt.errors import LineError, UserError
 
 STANDARD_STREAM = "-"
 
@@ -20,6 +21,24 @@ STANDARD_STREAM = "-"
 def name_of(path: str | Path) -> str:
     """What messages call a file: its path, or a name for the standard stream."""
     return "standard input" if str(path) == STANDARD_STREAM else str(path)
+
+
+@dataclass
+class Lines:
+    """Which lines are being worked on: errors count from the first of them."""
+
+    offset: int = 0
+
+
+@contextmanager
+def naming_lines(files: Mapping[str, str | Path | None]) -> Iterator[Lines]:
+    """Errors about the i-th text of a kind become errors about a line of that kind's file."""
+    lines = Lines()
+    try:
+        yield lines
+    except LineError as error:
+        where = f"{name_of(files[error.kind] or '')}, line {lines.offset + error.number}"
+        raise UserError(f"{where}: {error.problem}") from None
 
 
 @contextmanager

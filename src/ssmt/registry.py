@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ssmt.config import Config, LexiconSource, SegmenterConfig, did_you_mean
+from ssmt.config import Config, LexiconSource, SegmenterConfig, did_you_mean, differences
 from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.model.translation import TranslationModel
+from ssmt.progress import Reporter
 from ssmt.search.decode import BATCH_CHARACTERS, search_texts
 from ssmt.search.job import Hypothesis, NewScorer
 from ssmt.search.marginal import MarginalScorer
@@ -144,6 +145,14 @@ def kind_of(config: Config) -> Kind:
     kind = KINDS[config.model]
     kind.check(config)
     return kind
+
+
+def warn_of_changes_without_effect(start: Config, config: Config, reporter: Reporter) -> None:
+    """Presets set everything for all models; what a person changes in one (`start`) should do something."""
+    without_effect = kind_of(config).settings_without_effect(config)
+    given = [key for key, _, _ in differences(start, config)]
+    if unused := [key for key in given if key in without_effect]:
+        reporter.warn(f"no effect on this model (model: {config.model}): {', '.join(unused)}")
 
 
 def build(vocabulary: BothSides, config: Config) -> TranslationModel:

@@ -131,7 +131,7 @@ def test_bad_calls_of_evaluate(ssmt: Ssmt, systems: dict[str, Path], tmp_path: P
     refused(ssmt(*common, "--hypothesis", f"short={short}"), "72 lines", r"short.txt has 2", "Line 3 is the first")
     refused(ssmt(*common), "Nothing to evaluate")
     refused(ssmt(*common, "--hypothesis", "x=absent.txt"), "absent.txt: there is no such file")
-    refused(ssmt(*common, "--model", f"m={model_directory}"), "--model needs --source")
+    refused(ssmt(*common, "--model", f"m={model_directory}"), "A model needs a source")
     refused(ssmt(*common, "--model", f"m={model_directory}", "--source", short), r"short.txt has 2")
     refused(ssmt(*common, *near, "--hypothesis", f"near={systems['far']}"), "another system is called 'near'")
     refused(ssmt(*common, *near, "--hypothesis", "=x"), "expected NAME=PATH")
@@ -147,17 +147,19 @@ def test_bad_calls_of_evaluate(ssmt: Ssmt, systems: dict[str, Path], tmp_path: P
 def test_what_is_wrong_is_said_before_anything_is_translated(
     ssmt: Ssmt, systems: dict[str, Path], tmp_path: Path, model_directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def never(*arguments: object) -> dict[int, str]:
+    def never(*arguments: object, **options: object) -> None:
         raise AssertionError("nothing should be translated")
 
-    monkeypatch.setattr("ssmt.cli.evaluate._translate", never)
+    monkeypatch.setattr("ssmt.evaluation.systems.translate_lines", never)
     call = ["evaluate", "--reference", systems["reference"], "--source", systems["source"], "--model", model_directory]
     refused(ssmt(*call, "--metric", "BLUE"), "Unknown metric 'BLUE'")
     refused(ssmt(*call, "--baseline", "typo"), "The baseline 'typo' is not one of the systems")
     refused(ssmt(*call, "--json", "-o", tmp_path / "absent" / "x.json"), "x.json: its directory does not exist")
     refused(ssmt(*call, "--save-translations", systems["near"]), "near.txt: cannot be made")
     alone = ["evaluate", "--reference", systems["reference"], "--hypothesis", systems["near"]]
-    refused(ssmt(*alone, "--save-translations", tmp_path / "kept"), "--save-translations keeps what --model translates")
+    refused(
+        ssmt(*alone, "--save-translations", tmp_path / "kept"), "There is no model whose translations could be kept"
+    )
 
 
 def test_gold_with_runs_of_blanks_is_refused_for_models_that_take_them_for_one(

@@ -89,7 +89,7 @@ def test_bad_calls_of_report(ssmt: Ssmt, run: Path, toy_files: TrainingFiles, tm
     test = ["--source", toy_files.valid_source, "--reference", toy_files.valid_target]
     refused(ssmt("report", tmp_path / "absent"), "absent: is no training run and no model")
     refused(ssmt("report", run, "-o", tmp_path / "page.pdf"), r"page.pdf: the page's name ends in .html")
-    refused(ssmt("report", run, "--source", toy_files.source), "--source and --reference belong together")
+    refused(ssmt("report", run, "--source", toy_files.source), "source and a reference belong together")
     refused(ssmt("report", run, "--hypothesis", "a=b"), "need the test set they belong to")
     short = write(tmp_path / "short.txt", ["one"])
     refused(ssmt("report", run, *test, "--hypothesis", f"s={short}"), "12 lines", r"short.txt has 1")

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ssmt.config import compose
-from ssmt.errors import UserError
 from ssmt.evaluation import sweep as sweeps
-from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles
-from ssmt.training.log import kept_bits
 from ssmt.translator import Translator
 from tests.cli.test_bad_input import Ssmt, refused
 
@@ -149,77 +144,3 @@ def test_a_wrong_grid_is_refused_before_anything_is_trained(ssmt: Ssmt, train: l
     refused(ssmt(*train, "--grid", "text.lexicon_size"), "expected KEY=VALUE,VALUE")
     refused(ssmt(*train, "--grid", "text.lexicon_size=1", "text.lexicon_size=2"), "text.lexicon_size is given twice")
     assert not (tmp_path / "grid").exists()
-
-
-def test_the_grid_is_the_product_of_its_axes() -> None:
-    texts = ("network.encoder_layers+network.decoder_layers=1,3", "training.seed=7,8")
-    axes = [sweeps.parse_axis(text) for text in texts]
-    found = list(sweeps.grid(axes, compose("tiny")))
-    assert [name for name, _, _ in found] == [
-        f"encoder_layers+decoder_layers-{layers}.seed-{seed}" for layers in (1, 3) for seed in (7, 8)
-    ]
-    assert [(c.network.decoder_layers, c.training.seed) for _, _, c in found] == [(1, 7), (1, 8), (3, 7), (3, 8)]
-
-
-def test_table_7_marks_the_best_of_each_metric() -> None:
-    numbers = {("mixture", 1): (11.8, 49.7), ("dynamic", 1): (13.6, 52.2), ("dynamic", 10): (14.4, 53.8)}
-    records = [
-        {"model": "zu", "search": search, "beam": beam, "BLEU": bleu, "chrF": chrf, "seconds": 5.0, "signatures": {}}
-        for (search, beam), (bleu, chrf) in numbers.items()
-    ]
-    table = sweeps.decoding_table(records, 10)
-    assert table.columns == ("Beam", *(f"{s} {c}" for s in ("mixture", "dynamic") for c in ("BLEU", "chrF", "s")))
-    assert [[cell.text for cell in row] for row in table.rows] == [
-        ["1", "11.8", "49.7", "0.500", "13.6", "52.2", "0.500"],
-        ["10", "–", "–", "–", "14.4", "53.8", "0.500"],
-    ]
-    assert {cell.text for row in table.rows for cell in row if cell.bold} == {"14.4", "53.8"}
-
-
-def test_errors_in_a_block_name_the_line_of_the_whole_text(tmp_path: Path, model_directory: Path) -> None:
-    translator = Translator.load(model_directory, "cpu")
-    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"})
-
-    def translate(block: object) -> list[str]:
-        return [few[0].text for few in translator.n_best_translations(block, beam=1)]  # type: ignore[arg-type]
-
-    sources = ["see"] * (sweeps.BLOCK + 2) + ["x" * 1001]
-    with pytest.raises(UserError, match=f"source {sweeps.BLOCK + 3}:"):
-        directory.decode("point", "weights", sources, translate, Reporter())
-
-
-def test_blocks_of_other_weights_and_broken_ones_are_decoded_again(tmp_path: Path) -> None:
-    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"})
-    sources = [str(row) for row in range(sweeps.BLOCK + 1)]
-
-    def interrupted(block: Sequence[str]) -> list[str]:
-        if len(block) == 1:
-            raise KeyboardInterrupt
-        return ["é"] * len(block)
-
-    def translated(weights: str) -> list[str]:
-        found, _ = directory.decode("point", weights, sources, lambda block: ["new"] * len(block), Reporter())
-        return found
-
-    with pytest.raises(KeyboardInterrupt):
-        directory.decode("point", "old", sources, interrupted, Reporter())
-    file = tmp_path / "decoded" / "point.jsonl"
-    file.write_bytes(file.read_bytes() + '{"translations": ["é'.encode()[:-1])  # cut inside a character
-    assert translated("old") == ["é"] * sweeps.BLOCK + ["new"]
-    assert translated("other") == ["new"] * (sweeps.BLOCK + 1)
-
-
-def test_keys_of_the_same_name_are_told_apart() -> None:
-    axes = [sweeps.parse_axis(text) for text in ("text.longest_segment=3,5", "segmenter.longest_segment=5,10")]
-    names = [name for name, _, _ in sweeps.grid(axes, compose("tiny"))]
-    assert len(set(names)) == 4
-    assert names[0] == "text.longest_segment-3.segmenter.longest_segment-5"
-
-
-def test_bits_are_those_of_the_model_that_was_kept() -> None:
-    log = [
-        {"update": 5, "valid_bits_per_character": 1.5, "improved": True},
-        {"update": 9, "valid_bits_per_character": 1.4, "improved": False},  # chrF decided
-        {"update": 9, "average_bits_per_character": 1.45, "averaged": 2, "improved": True},
-    ]
-    assert [kept_bits(log[:n]) for n in range(4)] == [None, 1.5, 1.5, 1.45]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,19 +18,16 @@ from hypothesis import strategies as st
 from ssmt.errors import UserError
 from ssmt.evaluation.composition import (
     Distribution,
-    Sentence,
-    Word,
-    analyse,
+    as_table,
     atom_divergence,
     chernoff_coefficient,
     compound_divergence,
     extract_subset,
-    read_analyses,
-    read_word_list,
-    train_morfessor,
-    trim,
+    extract_subsets,
+    read_subset,
     write_subset,
 )
+from ssmt.evaluation.morphemes import Sentence, Word, analyse, read_word_list
 
 
 def sentence(text: str) -> list[Word]:
@@ -166,89 +162,12 @@ def test_impossible_wishes_are_refused(options: dict[str, Any], message: str) ->
         extract_subset(wishes.pop("train"), [sentence("a"), sentence("b"), []], **wishes)
 
 
-# ---- words and their morphemes ----
-
-
-@pytest.mark.parametrize(
-    ("token", "trimmed"),
-    [("ilanga,", "ilanga"), ('("ne-IDP.")', "ne-IDP"), ("2030.", ""), ("", ""), ("n\u0331,", "n\u0331")],
-)
-def test_punctuation_at_the_edges_is_no_part_of_a_word(token: str, trimmed: str) -> None:
-    assert trim(token) == trimmed
-
-
-def test_lines_are_analysed_by_asking_once_for_each_word() -> None:
-    asked: list[str] = []
-
-    def segment(word: str) -> list[str]:
-        asked.append(word)
-        return [word[:2], word[2:]]
-
-    lines = analyse(["abc, de 12 (abc)", "", "de"], segment)
-    assert lines == [
-        [Word("abc", ("ab", "c")), Word("de", ("de",)), Word("abc", ("ab", "c"))],
-        [],
-        [Word("de", ("de",))],
-    ]
-    assert asked == ["abc", "de"]
+# ---- files written ----
 
 
 def write(path: Path, text: str) -> Path:
     path.write_text(text, encoding="utf-8")
     return path
-
-
-def test_analyses_are_read_from_aligned_files_and_need_not_spell_the_word(tmp_path: Path) -> None:
-    text = write(tmp_path / "t", "Abantu bathi: we-Venn 9\n\n")
-    morphemes = write(tmp_path / "m", "A|ba|ntu ba|thi|i: we-|Venn 9\n\n")
-    assert read_analyses(text, morphemes) == [
-        [Word("Abantu", ("A", "ba", "ntu")), Word("bathi", ("ba", "thi", "i")), Word("we-Venn", ("we", "Venn"))],
-        [],
-    ]
-
-
-def test_unaligned_files_are_refused_with_file_and_line(tmp_path: Path) -> None:
-    text = write(tmp_path / "text", "a b\nc d\n")
-    with pytest.raises(UserError, match=r"text has 2 lines but .*morphemes has 1"):
-        read_analyses(text, write(tmp_path / "morphemes", "a b\n"))
-    with pytest.raises(UserError, match=r"morphemes, line 2: 1 words, but .*text has 2 there"):
-        read_analyses(text, write(tmp_path / "morphemes", "a b\ncd\n"))
-
-
-def test_a_word_list_is_a_segmenter(tmp_path: Path) -> None:
-    segment = read_word_list(write(tmp_path / "w.tsv", "abantu\ta-ba-ntu\n"))
-    assert (segment("abantu"), segment("other")) == (("a", "ba", "ntu"), ("other",))
-    with pytest.raises(UserError, match=r"w\.tsv, line 2: wanted a word, a tab"):
-        read_word_list(write(tmp_path / "w.tsv", "a\ta\nb\n"))
-
-
-def test_morfessor_finds_what_words_share(capfd: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("morfessor", reason="Morfessor (the extra ssmt[morfessor]) is not installed")
-    stems = ["talanu", "merikos", "vodipel", "hugaber", "zenilot", "kirasum"]
-    endings = ["iwane", "ukomba", "elisha", "ogandu"]
-    lines = [*stems, *endings, *(f"{stem}{ending}, 12" for stem in stems for ending in endings)]
-    state = random.getstate()
-    segment = train_morfessor(lines, seed=1)
-    assert random.getstate() == state  # ours to leave alone
-    assert segment("talanuiwane") == ("talanu", "iwane")
-    assert capfd.readouterr() == ("", "")
-    again = train_morfessor(lines, seed=1)
-    words = [trim(line.split()[0]) for line in lines]
-    assert [segment(word) for word in words] == [again(word) for word in words]
-    compounds = lines[len(stems) + len(endings) :]
-    few = train_morfessor([*lines, *compounds], vocabulary=len(compounds))
-    assert few("talanuiwane") == ("talanuiwane",)  # the parts, being rarer, were not learnt
-    with pytest.raises(UserError, match="nothing to learn from"):
-        train_morfessor(["12"])
-
-
-def test_morfessors_absence_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "morfessor", None)  # makes its import fail
-    with pytest.raises(UserError, match=r"pip install ssmt\[morfessor\]"):
-        train_morfessor(["a b"])
-
-
-# ---- files written ----
 
 
 def test_subsets_are_written_in_the_order_of_the_test_set(tmp_path: Path) -> None:
@@ -265,6 +184,25 @@ def test_subsets_are_written_in_the_order_of_the_test_set(tmp_path: Path) -> Non
     assert written["chosen"] == list(subset.chosen)
     assert written["compound_divergence"] == subset.compound_divergences[-1]
     assert written["trajectory"]["atom_divergence"] == list(subset.atom_divergences)
+
+
+def test_files_give_the_subsets_that_their_sentences_give(tmp_path: Path) -> None:
+    texts = {"train": ["abc de", "abc fgh"], "source": ["one", "two", "three"], "target": ["abc fg", "de", "fgh 12"]}
+    paths = {name: write(tmp_path / name, "".join(f"{line}\n" for line in lines)) for name, lines in texts.items()}
+    words = write(tmp_path / "words.tsv", "abc\ta-bc\nfgh\tf-gh\n")
+    extraction = extract_subsets(
+        paths["train"], paths["source"], paths["target"], tmp_path / "out", morphemes=[words],
+        target_divergences=[0.3, 0.5, 0.3], size=2,
+    )  # fmt: skip
+    train, test = (analyse(texts[name], read_word_list(words)) for name in ("train", "target"))
+    seen, whole = Distribution.of(train), Distribution.of(test)
+    expected = [extract_subset(seen, test, size=2, target_divergence=divergence) for divergence in (0.3, 0.5)]
+    assert list(extraction.subsets) == expected
+    assert [read_subset(tmp_path / "out" / f"divergence-{divergence}.json") for divergence in (0.3, 0.5)] == expected
+    assert extraction.compound_divergence == compound_divergence(seen, whole)
+    assert [row[0].text for row in as_table(extraction).rows] == ["whole test set", "divergence-0.3", "divergence-0.5"]
+    with pytest.raises(UserError, match="exclude each other"):
+        extract_subsets(*list(paths.values())[:3], tmp_path, morphemes=[words], segmenter=tmp_path)
 
 
 def test_what_cannot_be_written_is_a_users_error(tmp_path: Path) -> None:

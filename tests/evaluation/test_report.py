@@ -1,21 +1,19 @@
-"""The page of `ssmt report`: what it shows, that it needs nothing from outside, and that it suits light and dark."""
+"""What a report of runs holds, made from Python."""
 
 from __future__ import annotations
 
+import json
 import re
-from html.parser import HTMLParser
+import shutil
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from ssmt.errors import UserError
-from ssmt.evaluation import plots
-from ssmt.evaluation.composition import Subset
-from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
-from ssmt.evaluation.morphology import PrecisionRecallCurve
-from ssmt.evaluation.report import Page, Plot, learning_curves, runs_table, table_html
-from ssmt.evaluation.tables import Cell, Table
+from ssmt.evaluation.composition import extract_subsets
+from ssmt.evaluation.page import Page
+from ssmt.evaluation.report import learning_curves, runs_report, runs_table
+from ssmt.text.preparation import TrainingFiles
 
 LOG = [
     {"update": 50, "minutes": 0.5, "bits_per_character": 3.0, "loss": 2.1},
@@ -25,99 +23,68 @@ LOG = [
 ]
 
 
-class Checked(HTMLParser):
-    """Notes everything that a browser would fetch, all ids, and whether every element is closed."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.fetched: list[str] = []
-        self.ids: list[str] = []
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.feed(page)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        if tag not in ("meta", "br", "link", "img"):
-            self.open.append(tag)
-        self._note(attrs)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self._note(attrs)
-
-    def _note(self, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("src", "href", "xlink:href", "data", "srcset") and not (value or "").startswith("#"):
-                self.fetched.append(value or "")
-            if name == "id":
-                self.ids.append(value or "")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
 @pytest.fixture
-def figures() -> list[Plot]:
-    thresholds, zeros = np.array([0.9, 0.5, 0.1]), np.array([80.0, 60.0, 40.0])
-    curve = PrecisionRecallCurve(thresholds, zeros, np.array([20.0, 50.0, 90.0]), np.array([32.0, 54.5, 55.4]))
-    subset = Subset((3, 1), 0.2, (0.5, 0.3), (0.4, 0.2), 10, 0)
-    return [
-        learning_curves({"one": LOG, "two": LOG[:2]})[0],
-        Plot("curve", plots.precision_recall({"one": curve}, {"one": (60, 50), "two": (30, 70)}), "Curve"),
-        Plot(
-            "bars", plots.bars({"0.2": {"one": 50.0, "two": 40.0}, "0.3": {"one": 45.0, "two": 41.0}}, "chrF"), "Bars"
-        ),
-        Plot("growth", plots.growth([subset, subset]), "Growth"),
-        Plot("lines", plots.lines({"one": ([1, 5], [40.0, 42.0])}, "beam", "chrF"), "Lines"),
-        Plot("words", plots.categories({"one": (["1", "a"], [40.0, 42.0])}, "layers", "chrF"), "Words"),
-    ]
+def run(model_directory: Path, tmp_path: Path) -> Path:
+    directory = Path(shutil.copytree(model_directory, tmp_path / "run"))
+    (directory / "log.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in LOG))
+    return directory
 
 
-def test_the_page_is_whole_and_needs_nothing_from_outside(figures: list[Plot], tmp_path: Path) -> None:
-    page = Page("<b>runs</b> & more", "about")
-    with page.section("Plots & co", "text"):
-        page.plots(figures)
-        page.translations("a < b", {"reference": "c & d"})
-    files = page.write(tmp_path / "report.html")
-    text = (tmp_path / "report.html").read_text(encoding="utf-8")
-    checked = Checked(text)
-    assert checked.open == []
-    assert checked.fetched == []
-    assert "script" not in checked.tags
-    assert not re.search(r"@import|url\((?!#)", text)
-    assert len(checked.ids) == len(set(checked.ids)), "no two plots share an id"
-    referred = set(re.findall(r'(?:href="#|url\(#)([^")]+)', text))
-    assert referred <= set(checked.ids)
-    assert "&lt;b&gt;runs&lt;/b&gt; &amp; more" in text
-    assert "a &lt; b" in text
-    assert len(files) == 1 + 2 * len(figures)
-    for file in files[1:]:
-        start = file.read_bytes()[:200]
-        assert start.startswith(b"\x89PNG") if file.suffix == ".png" else b"<?xml" in start
+def sections(page: Page) -> list[str]:
+    return re.findall(r"<h2>(.*?)</h2>", page.render())
 
 
-def test_plots_on_the_page_have_no_colours_of_their_own(figures: list[Plot]) -> None:
-    style = (Path(plots.__file__).parent / "report.css").read_text()
-    for plot in figures:
-        svg = plots.inline_svg(plot.figure, plot.title, plot.name)
-        assert set(re.findall(r"#[0-9a-fA-F]{6}\b", svg)) == set(), plot.name
-        for variable in set(re.findall(r"var\((--[\w-]+)\)", svg)):
-            assert len(re.findall(f"{variable}:", style)) == 2, f"{variable} has a light and a dark value"
+def test_a_page_from_python_is_that_of_the_command_line_and_says_nothing(
+    run: Path, toy_files: TrainingFiles, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ssmt.cli import main
+
+    page = runs_report(
+        [run],
+        source=toy_files.valid_source,
+        reference=toy_files.valid_target,
+        hypotheses={"other": toy_files.valid_source},
+        sentences=4,
+        examples=2,
+        beam=1,
+        samples=5,
+    )
+    assert capsys.readouterr() == ("", "")
+    assert sections(page) == ["Training", "Translation", "Segmentation"]
+    assert [plot.name for plot in page.figures] == [
+        "bits_per_character-over-updates", "bits_per_character-over-minutes", "chrf-over-updates", "chrf-over-minutes",
+    ]  # fmt: skip
+    written = run.parent / "page.html"
+    arguments = f"report {run} --source {toy_files.valid_source} --reference {toy_files.valid_target}"
+    arguments += f" --hypothesis other={toy_files.valid_source} --sentences 4 --examples 2 --beam 1 --samples 5"
+    monkeypatch.setattr("sys.argv", ["ssmt", *arguments.split(), "-o", str(written)])
+    with pytest.raises(SystemExit, match="0"):
+        main()
+    undated = [re.sub(r"<footer>.*?</footer>", "", text) for text in (page.render(), written.read_text("utf-8"))]
+    assert undated[0] == undated[1]
 
 
-def test_the_same_numbers_give_the_same_files(tmp_path: Path) -> None:
-    for name in ("a", "b"):
-        plots.save(plots.lines({"x": ([1, 2], [3.0, 4.0])}, "beam", "chrF"), tmp_path / f"{name}.svg")
-    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+def test_subsets_are_shown_of_runs_that_cannot_translate_yet(run: Path, toy_files: TrainingFiles) -> None:
+    texts = toy_files.valid_source, toy_files.valid_target
+    subsets = run.parent / "subsets"
+    extract_subsets(toy_files.target, *texts, subsets, segmenter=run, size=3)
+    (run / "model.safetensors").unlink()
+    page = runs_report([run], source=texts[0], reference=texts[1], compositional=subsets)
+    assert sections(page) == ["Training", "Compositional generalisation"]
+    assert page.figures[-1].name == "divergence-growth"
 
 
-def test_plots_are_refused_early(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"ends in \.png, \.svg or \.pdf"):
-        plots.require(tmp_path / "plot.gif")
-    with pytest.raises(UserError, match="there is no directory"):
-        plots.require(tmp_path / "absent" / "plot.png")
+def test_what_is_wrong_is_said_in_words_of_python(run: Path, toy_files: TrainingFiles, tmp_path: Path) -> None:
+    texts = {"source": toy_files.valid_source, "reference": toy_files.valid_target}
+    for wrong, message in (
+        ({"source": toy_files.valid_source}, "A source and a reference belong together"),
+        ({"hypotheses": {"a": toy_files.target}}, "need the test set they belong to"),
+        (texts | {"hypotheses": {"run": toy_files.valid_target}}, "A run is called 'run' already"),
+        (texts | {"compositional": tmp_path}, r"holds no divergence-\*.json"),
+    ):
+        with pytest.raises(UserError, match=message) as refusal:
+            runs_report([run], **wrong)  # type: ignore[arg-type]
+        assert "--" not in str(refusal.value)
 
 
 def test_learning_curves_are_the_logs_numbers() -> None:
@@ -142,42 +109,3 @@ def test_the_table_of_runs_has_the_best_validations() -> None:
         ["one", "128", "120", "1.3", "2.000", "31.0"],
         ["none", "–", "–", "–", "–", "–"],
     ]
-
-
-def test_tables_are_escaped_and_marked() -> None:
-    table = Table(("System", "F1"), ((Cell("<x>"), Cell("1.0 [0.5, 1.5]", underlined=True, bold=True)),), "T", ("n",))
-    assert table_html(table) == (
-        '<div class="table"><table><caption>T</caption>'
-        '<thead><tr><th scope="col">System</th><th scope="col">F1</th></tr></thead>'
-        '<tbody><tr><td>&lt;x&gt;</td><td class="best bold">1.0<small>[0.5, 1.5]</small></td></tr></tbody>'
-        '</table></div><ul class="notes"><li>n</li></ul>'
-    )
-
-
-def test_an_example_worked_by_hand() -> None:
-    """`abab c.` cut as ab|ab, gold a|bab: a bar at each posterior of at least 0.02, right or wrong by the gold."""
-    one = SegmentedText("s", "abab c.", frozenset({2, 4, 5, 6}), [0, 0.3, 0.9, 0.01, 1, 1, 1, 1])
-    html = example_html("A < B", [one], frozenset({1}), Hues(), name_systems=False)
-    assert '<p class="source">A &lt; B</p>' in html
-    bars = re.findall(r'<i class="(\w+)" style="--c:(\d);--p:([\d.]+)" title="cut here: \3"></i>', html)
-    assert bars == [("right", "1", "0.30"), ("wrong", "2", "0.90")]
-    segments = re.findall(r'<span class="(segment|gold)" style="--c:(\d);--w:(\d);--h:(\d+)">(\w+)</span>', html)
-    assert [(row, start, width, text) for row, start, width, _, text in segments] == [
-        ("segment", "1", "2", "ab"),
-        ("segment", "3", "2", "ab"),
-        ("gold", "1", "1", "a"),
-        ("gold", "2", "3", "bab"),
-        ("segment", "1", "1", "c"),
-        ("gold", "1", "1", "c"),
-    ]
-    hues = {text: hue for *_, hue, text in segments}
-    assert len(set(hues.values())) == 4, "a colour for each of ab, a, bab, c"
-    assert {hue for *_, hue, text in segments if text == "ab"} == {hues["ab"]}
-    assert '<span class="mark">.</span>' in html
-
-
-def test_examples_come_from_all_over_the_text() -> None:
-    assert evenly_spaced(["a"] * 10, 2) == [2, 7]
-    assert evenly_spaced(["", "a", "b" * 200, "c"], 5) == [1, 3]
-    assert evenly_spaced(["b" * 200], 5) == [0]
-    assert evenly_spaced([], 5) == []

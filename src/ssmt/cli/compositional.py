@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -19,13 +18,7 @@ from ssmt.cli.results import (
     write_plot,
     write_results,
 )
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, load_translator, reporter
-from ssmt.errors import UserError
-from ssmt.files import name_of, require_file
-from ssmt.text.lines import read_lines, require_equal_lengths
-
-if TYPE_CHECKING:
-    from ssmt.evaluation.composition import Segment, Sentence
+from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
 
 
 @app.command(cls=ManyValues)
@@ -69,75 +62,23 @@ def compositional(
 
     form = chosen_format(json_, markdown, latex)
     require_plot(plot)
-    if morphemes and segmenter is not None:
-        raise UserError("--morphemes and --segmenter exclude each other: morphemes come from one of them")
-    if len(morphemes or []) == 2:  # these are read again, line by line with their morphemes
-        require_file(train)
-        require_file(test_target)
-    training, target = read_lines(train), read_lines(test_target)
-    source = read_lines(test_source)
-    require_equal_lengths(test_source, len(source), test_target, len(target))
-    train_sentences, test_sentences = _analyses(
-        (train, training), (test_target, target), morphemes or [], segmenter, seed, threads, device
+    set_threads(threads)
+    extraction = composition.extract_subsets(
+        train,
+        test_source,
+        test_target,
+        output,
+        morphemes=morphemes or [],
+        segmenter=segmenter,
+        target_divergences=target_divergence or composition.DIVERGENCES,
+        size=size,
+        candidates=candidates,
+        seed=seed,
+        device=device,
+        reporter=reporter,
     )
-    seen = composition.Distribution.of(train_sentences)
-    subsets = []
-    for divergence in dict.fromkeys(target_divergence or [0.2, 0.3]):
-        subsets.append(
-            composition.extract_subset(
-                seen, test_sentences, size=size, target_divergence=divergence, candidates=candidates, seed=seed
-            )
-        )
-    for subset in subsets:
-        stem = composition.write_subset(output, subset, source, target)
-        reporter.say(f"Written: {stem}.source, .target, .lines, .json")
-    whole = composition.Distribution.of(test_sentences)
-    d_c, d_a = composition.compound_divergence(seen, whole), composition.atom_divergence(seen, whole)
-    record = {
-        "test_set": {"size": len(target), "compound_divergence": d_c, "atom_divergence": d_a},
-        "subsets": [composition.as_dict(subset) for subset in subsets],
-    }
-    write_results([composition.as_table(subsets, (len(target), d_c, d_a))], record, form)
+    write_results([composition.as_table(extraction)], extraction.record(), form)
     if plot is not None:
         from ssmt.evaluation import plots
 
-        write_plot(plots.growth(subsets), plot)
-
-
-def _analyses(
-    train: tuple[str, list[str]],
-    test: tuple[str, list[str]],
-    morphemes: Sequence[str],
-    segmenter: Path | None,
-    seed: int,
-    threads: int | None,
-    device: str,
-) -> tuple[list[Sentence], list[Sentence]]:
-    """Words and morphemes of the training and of the test text."""
-    from ssmt.evaluation import composition
-
-    if len(morphemes) == 2:
-        return composition.read_analyses(train[0], morphemes[0]), composition.read_analyses(test[0], morphemes[1])
-    if len(morphemes) > 2:
-        raise UserError("--morphemes takes one file (a word list) or two (the training and the test text segmented)")
-    segment: Segment
-    if morphemes:
-        segment = composition.read_word_list(morphemes[0])
-    elif segmenter is not None:
-        from ssmt.evaluation.model_output import word_segmenter
-
-        reporter.say(f"Segmenting words with {segmenter}")
-        segment = word_segmenter(load_translator(segmenter, device, threads), train[1] + test[1])
-    else:
-        reporter.say("Morfessor learns morphemes from the training text")
-        segment = composition.train_morfessor(train[1], seed=seed)
-    analysed = composition.analyse(train[1], segment), composition.analyse(test[1], segment)
-    if morphemes:
-        words = {word for sentence in analysed[0] for word in sentence}
-        whole = sum(len(word.morphemes) == 1 for word in words)
-        if 2 * whole > len(words):
-            reporter.warn(
-                f"{whole:,} of {len(words):,} distinct training words are one morpheme; words that "
-                f"{name_of(morphemes[0])} does not list count as such"
-            )
-    return analysed
+        write_plot(plots.growth(extraction.subsets), plot)

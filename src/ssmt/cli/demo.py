@@ -15,7 +15,8 @@ from rich.text import Text
 from ssmt.cli.results import write_results
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
-from ssmt.demo.settings import MINUTES, MODELS, config_of
+from ssmt.demo.settings import CORPUS, MINUTES, MODELS
+from ssmt.errors import Stopped
 
 if TYPE_CHECKING:
     from ssmt.demo.comparison import Measured
@@ -53,74 +54,40 @@ def demo(
         reporter.say(f"{'Written' if written else 'There already'}: {write_corpus}, a corpus of an artificial language")
         return
 
-    from ssmt.demo import comparison
-    from ssmt.devices import choose_device
+    from ssmt.demo.comparison import as_table, compare
 
-    chosen_device = choose_device(device)
     set_threads(threads)
-    corpus = output / "corpus"
-    ensure_corpus(corpus, sentences, seed, held_out=held_out)
-    reporter.say(f"{corpus}: {sentences:,} pairs of English and an artificial language that nobody speaks")
-    for number, model in enumerate(MODELS, start=1):
-        reporter.say(f"\nModel {number} of {len(MODELS)}, {model}: {minutes:g} minutes, in {output / model}")
-        stopped_by = comparison.train(corpus, output / model, config_of(model, minutes, seed), chosen_device, reporter)
-        if stopped_by:
-            reporter.say(f"Stopped by {stopped_by}; everything is saved. The same command goes on from here")
-            raise typer.Exit(exit_status(stopped_by))
-
-    reporter.say("\nTranslating and measuring")
-    models = {str(name): comparison.Model.load(output / name, device) for name in MODELS}
-    measured = [comparison.measure(models, corpus, split, reporter) for split in comparison.SPLITS]
-    page = _write_report(output, corpus, device)
-    console = Console(highlight=False, soft_wrap=True)
-    _print_examples(console, measured[0])
-    write_results([comparison.as_table(models, measured)], {}, "terminal")
-    _print_what_next(console, corpus, output / "ssmt", page)
-
-
-def _write_report(output: Path, corpus: Path, device: str) -> Path | None:
-    """The page of `ssmt report`, if what draws its plots is installed."""
-    from ssmt.cli.report import report
-    from ssmt.errors import UserError
-    from ssmt.evaluation import plots
-
     try:
-        plots.require()
-    except UserError as error:
-        reporter.warn(f"no report: {error}")
-        return None
-    page = output / "report.html"
-    report(
-        [output / model for model in MODELS],
-        output=page,
-        source=str(corpus / f"test.hard.{SOURCE}"),
-        reference=str(corpus / f"test.hard.{TARGET}"),
-        gold=str(corpus / "test.hard.sentences.tsv"),
-        title="ssmt demo: an artificial language",
-        device=device,
-    )
-    return page
+        comparison = compare(
+            output,
+            sentences=sentences,
+            held_out=held_out,
+            seed=seed,
+            minutes=minutes,
+            device=device,
+            reporter=reporter,
+        )
+    except Stopped as stop:
+        reporter.say(f"{stop}. The same command goes on from here")
+        raise typer.Exit(exit_status(stop.signal)) from None
+    console = Console(highlight=False, soft_wrap=True)
+    _print_examples(console, comparison.measured[0])
+    write_results([as_table(comparison.models, comparison.measured)], {}, "terminal")
+    _print_what_next(console, output / CORPUS, output / "ssmt", comparison.page)
 
 
 def _print_examples(console: Console, measured: Measured) -> None:
     """A few translations with their segments, beside the reference with its morphemes."""
-    from ssmt.evaluation.examples import evenly_spaced
-    from ssmt.evaluation.gold import segments_of
-    from ssmt.translator import join_segments
-
-    lines = measured.gold.lines
-    rows = evenly_spaced(measured.gold.texts, EXAMPLES)
-    console.print(f"\n{len(rows)} of {len(lines)} unseen sentences ({measured.split}), evenly spaced\n", style="bold")
+    examples = measured.examples(EXAMPLES)
+    counted = f"{len(examples)} of {len(measured.gold.lines)} unseen sentences ({measured.split}), evenly spaced"
+    console.print(f"\n{counted}\n", style="bold")
     width = max(map(len, (*MODELS, "reference")))
-    for row in rows:
-        line = lines[row]
-        morphemes = join_segments(segments_of(line.text, line.cuts), "-")
-        console.print(Text(f"  {'English':{width}}  {line.source}", style="dim"))
-        console.print(Text(f"  {'reference':{width}}  {morphemes}"))
-        for name, translations in measured.translations.items():
-            found = translations[row]
-            right = found.text == line.text
-            written = f"  {name:{width}}  {found.joined('-')}{'  (right)' if right else ''}"
+    for example in examples:
+        console.print(Text(f"  {'English':{width}}  {example.line.source}", style="dim"))
+        console.print(Text(f"  {'reference':{width}}  {example.reference}"))
+        for name, translation in example.translations.items():
+            right = translation.text == example.line.text
+            written = f"  {name:{width}}  {translation.joined('-')}{'  (right)' if right else ''}"
             console.print(Text(written, style="green" if right else ""))
         console.print()
     console.print("  - is a cut: in the reference between morphemes, in a translation between segments\n", style="dim")

@@ -32,12 +32,12 @@ def doctor(
 
     Ends with status 1 if something that is needed is missing.
     """
-    found = examine()
+    machine = examine()
     if json_:
-        write_json(sys.stdout, found)
+        write_json(sys.stdout, machine)
     else:
-        _print(found)
-    raise typer.Exit(1 if found["problems"] else 0)
+        _print(machine)
+    raise typer.Exit(1 if machine["problems"] else 0)
 
 
 def examine() -> dict[str, Any]:
@@ -45,11 +45,11 @@ def examine() -> dict[str, Any]:
     needed, extras = _requirements()
     packages = {name: _package(name, wanted) for name, wanted in needed.items()}
     problems = [
-        f"{name}: {one['problem']}; pip install '{name}{one['wanted']}'"
-        for name, one in packages.items()
-        if one["problem"]
+        f"{name}: {package['problem']}; pip install '{name}{package['wanted']}'"
+        for name, package in packages.items()
+        if package["problem"]
     ]
-    found: dict[str, Any] = {
+    machine: dict[str, Any] = {
         "ssmt": __version__,
         "python": platform.python_version(),
         "executable": sys.executable,
@@ -65,12 +65,12 @@ def examine() -> dict[str, Any]:
         "memory": _memory(),
         "disk": {"directory": os.getcwd(), "free": shutil.disk_usage(".").free},
     }
-    found |= (
+    machine |= (
         _devices()
         if not packages.get("torch", {}).get("problem")
         else {"devices": {}, "default_device": None, "threads": {}}
     )
-    return found | {"problems": problems}
+    return machine | {"problems": problems}
 
 
 def _requirements() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
@@ -107,14 +107,14 @@ def _package(name: str, wanted: str) -> dict[str, Any]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     """The release numbers at the beginning of a version."""
-    found = re.match(r"\d+(?:\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
+    match = re.match(r"\d+(?:\.\d+)*", version)
+    return tuple(map(int, match[0].split("."))) if match else ()
 
 
 def _lowest(wanted: str) -> tuple[int, ...]:
     """The lower bound in a requirement; () where it has none."""
-    found = re.search(r">=\s*([\d.]+)", wanted)
-    return _numbers(found[1]) if found else ()
+    match = re.search(r">=\s*([\d.]+)", wanted)
+    return _numbers(match[1]) if match else ()
 
 
 def _devices() -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _memory() -> dict[str, int | None]:
     return {"total": total, "available": available}
 
 
-def _print(found: dict[str, Any]) -> None:
+def _print(machine: dict[str, Any]) -> None:
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
@@ -174,35 +174,35 @@ def _print(found: dict[str, Any]) -> None:
     def row(name: str, text: str, style: str = "") -> None:
         table.add_row(name, Text(text, style))  # no markup: the names of extras stand in brackets
 
-    row("ssmt", found["ssmt"])
-    row("Python", f"{found['python']}, {found['executable']}")
-    row("system", found["system"])
-    for name, one in found["packages"].items():
-        row(name, one["problem"] or one["version"], "red" if one["problem"] else "")
+    row("ssmt", machine["ssmt"])
+    row("Python", f"{machine['python']}, {machine['executable']}")
+    row("system", machine["system"])
+    for name, package in machine["packages"].items():
+        row(name, package["problem"] or package["version"], "red" if package["problem"] else "")
     table.add_row()
-    for name, one in found["devices"].items():
-        memory = f", {_size(one['memory'])}" if one["memory"] else ""
-        taken = name in (found["default_device"], f"{found['default_device']}:0")
+    for name, device in machine["devices"].items():
+        memory = f", {_size(device['memory'])}" if device["memory"] else ""
+        taken = name in (machine["default_device"], f"{machine['default_device']}:0")
         default = ", which --device auto takes" if taken else ""
-        row(f"device {name}", f"{one['name']}{memory}, {'has' if one['bf16'] else 'no'} bf16{default}")
-    if found["threads"]:
-        row("threads", f"{found['threads']['torch']}, of {found['threads']['cores']} cores")
-    if total := found["memory"]["total"]:
-        available = found["memory"]["available"]
+        row(f"device {name}", f"{device['name']}{memory}, {'has' if device['bf16'] else 'no'} bf16{default}")
+    if machine["threads"]:
+        row("threads", f"{machine['threads']['torch']}, of {machine['threads']['cores']} cores")
+    if total := machine["memory"]["total"]:
+        available = machine["memory"]["available"]
         row("memory", _size(total) + (f", {_size(available)} available" if available else ""))
-    row("disk", f"{_size(found['disk']['free'])} free in {found['disk']['directory']}")
+    row("disk", f"{_size(machine['disk']['free'])} free in {machine['disk']['directory']}")
     table.add_row()
-    for extra, one in found["extras"].items():
-        packages = one["packages"].items()
+    for extra, needed in machine["extras"].items():
+        packages = needed["packages"].items()
         missing = "; ".join(f"{name} {package['problem']}" for name, package in packages if package["problem"])
         versions = ", ".join(f"{name} {package['version']}" for name, package in packages)
-        row(f"extra {extra}", f"{missing}: {one['install']}" if missing else versions, "yellow" if missing else "")
+        row(f"extra {extra}", f"{missing}: {needed['install']}" if missing else versions, "yellow" if missing else "")
     console = Console(highlight=False)
     console.print(table)
     console.print()
-    for problem in found["problems"]:
+    for problem in machine["problems"]:
         console.print(problem, style="red", markup=False, soft_wrap=True)
-    if not found["problems"]:
+    if not machine["problems"]:
         console.print("Everything that is needed is here.")
 
 

@@ -41,11 +41,12 @@ ModelsOption = Annotated[
     typer.Option("--model", metavar="[NAME=]DIR", help="A model directory; several are compared.", show_default=False),
 ]
 SamplesOption = Annotated[int, typer.Option(min=0, metavar="N", help="Bootstrap samples; 0 draws none.")]
+BEAM_SEARCHES = ", ".join(search.name for search in SEARCHES.values() if search.has_beam)
 SearchOption = Annotated[
     str | None,
     typer.Option(
-        metavar=f"[{'|'.join(search.name for search in SEARCHES.values() if search.has_beam)}]",
-        help="How the models search for translations.",
+        metavar="NAME",
+        help=f"How the models search for translations: {BEAM_SEARCHES}.",
         show_default="each model's own",
     ),
 ]
@@ -78,17 +79,17 @@ class ManyValues(TyperCommand):
 
 def named(values: Sequence[str] | None, option: str) -> dict[str, Path]:
     """`NAME=PATH` as a mapping; a path alone is called by its last part."""
-    found: dict[str, Path] = {}
+    paths: dict[str, Path] = {}
     for value in values or []:
         name, equals, path = value.partition("=")
         if not equals or Path(value).exists():
             name, path = Path(value).stem if Path(value).is_file() else Path(value).resolve().name, value
         if not name or not path:
             raise UserError(f"{option} {value}: expected NAME=PATH, for example {option} mine=some/path")
-        if name in found:
+        if name in paths:
             raise UserError(f"{option} {value}: another system is called {name!r} already. Give each NAME=PATH a name")
-        found[name] = Path(path)
-    return found
+        paths[name] = Path(path)
+    return paths
 
 
 def chosen_format(json_: bool, markdown: bool, latex: bool, output: str = STANDARD_STREAM) -> Format:
@@ -102,7 +103,9 @@ def chosen_format(json_: bool, markdown: bool, latex: bool, output: str = STANDA
     return _FORMAT_OF.get(Path(output).suffix.lower(), "terminal")  # type: ignore[return-value]
 
 
-def write_results(found: Sequence[Table], record: dict[str, Any], form: Format, output: str = STANDARD_STREAM) -> None:
+def write_results(
+    results: Sequence[Table], record: dict[str, Any], form: Format, output: str = STANDARD_STREAM
+) -> None:
     with open_for_writing(output) as stream:
         if form == "json":
             stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
@@ -110,7 +113,9 @@ def write_results(found: Sequence[Table], record: dict[str, Any], form: Format, 
             console = Console(file=stream, highlight=False)
             if not console.is_terminal:
                 console = Console(file=stream, highlight=False, width=_WIDTH_OF_FILES)
-            for table in found:  # title and notes are not folded to the table's width: signatures are copied from here
+            for (
+                table
+            ) in results:  # title and notes are not folded to the table's width: signatures are copied from here
                 console.print(table.title, style="italic", markup=False, soft_wrap=True)
                 console.print(tables.terminal(replace(table, title="", notes=())))
                 for note in table.notes:
@@ -118,7 +123,7 @@ def write_results(found: Sequence[Table], record: dict[str, Any], form: Format, 
                 console.print()
         else:
             write = tables.markdown if form == "markdown" else tables.latex
-            stream.write("\n".join(write(table) for table in found))
+            stream.write("\n".join(write(table) for table in results))
 
 
 def require_plot(path: Path | None) -> None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 import typer.core
 
-from ssmt.config import Config, Preset, compose, differences
-from ssmt.errors import UserError
-from ssmt.files import name_of
+from ssmt.errors import renumbered
 from ssmt.progress import TerminalReporter, tracked
 from ssmt.text.lines import read_lines, read_parallel
 
@@ -86,16 +82,6 @@ def exit_status(signal: str) -> int:
     return 130 if signal == "SIGINT" else 143
 
 
-def warn_of_settings_without_effect(preset: Preset, config: Config) -> None:
-    """Presets set everything for all models; what a person sets should do something."""
-    from ssmt.registry import kind_of
-
-    without_effect = kind_of(config).settings_without_effect(config)
-    given = [key for key, _, _ in differences(compose(preset), config)]
-    if unused := [key for key in given if key in without_effect]:
-        reporter.warn(f"no effect on this model (model: {config.model}): {', '.join(unused)}")
-
-
 def load_translator(
     model: Path, device: str, threads: int | None, pretokenised: bool = False, int8: bool = False
 ) -> Translator:
@@ -128,34 +114,10 @@ def over_lines(
     for first in tracked(reporter, range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
         block = range(first, min(first + BLOCK, len(targets)))
         rows = [row for row in block if has_content(row)]
-        try:
+        with renumbered([row + 1 for row in rows]):
             records = dict(zip(rows, of_block(rows) if rows else [], strict=True))
-        except UserError as error:
-            if (number := getattr(error, "number", None)) is not None:
-                error.number = rows[number - 1] + 1  # type: ignore[attr-defined]
-            raise
         for row in block:
             yield row, records.get(row)
-
-
-@dataclass
-class Lines:
-    """Which lines are being worked on: errors count from the first of them."""
-
-    offset: int = 0
-
-
-@contextmanager
-def naming_lines(files: dict[str, str | None]) -> Iterator[Lines]:
-    """Errors about the i-th text of a kind become errors about a line of a file."""
-    from ssmt.translator import LineError
-
-    lines = Lines()
-    try:
-        yield lines
-    except LineError as error:
-        where = f"{name_of(files[error.kind] or '')}, line {lines.offset + error.number}"
-        raise UserError(f"{where}: {error.problem}") from None
 
 
 def write_json(stream: TextIO, record: dict[str, Any]) -> None:

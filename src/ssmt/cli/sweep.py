@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ssmt.cli.results import (
+    BEAM_SEARCHES,
     BeamOption,
+    Format,
     JsonOption,
     LatexOption,
     ManyValues,
@@ -25,20 +27,14 @@ from ssmt.cli.shared import (
     ThreadsOption,
     app,
     exit_status,
-    load_translator,
-    naming_lines,
     reporter,
     set_threads,
-    warn_of_settings_without_effect,
 )
 from ssmt.config import Preset, compose
-from ssmt.errors import UserError
-from ssmt.search.table import SEARCHES
-from ssmt.text.lines import read_lines, require_equal_lengths
+from ssmt.errors import Stopped, UserError
 
 if TYPE_CHECKING:
-    from ssmt.evaluation.sweep import SweepDirectory
-    from ssmt.translator import Translator
+    from ssmt.evaluation.sweep import SweepResults
 
 
 sweep = typer.Typer(
@@ -52,7 +48,6 @@ DirectoryOption = Annotated[
     Path,
     typer.Option("--output", "-o", metavar="DIR", help="The sweep's directory; one that is there is gone on with."),
 ]
-ALL_BEAMS = (1, 3, 5, 7, 10)  # the paper's
 
 
 @sweep.command(cls=ManyValues)
@@ -66,11 +61,7 @@ def decode(
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar=f"[{'|'.join(search.name for search in SEARCHES.values() if search.has_beam)}]",
-            help="Searches to compare.",
-            show_default="all of the model",
-        ),
+        typer.Option(metavar="NAME", help=f"Searches to compare: {BEAM_SEARCHES}.", show_default="all of the model"),
     ] = None,
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N.", show_default="all")
@@ -85,91 +76,23 @@ def decode(
 
     DIR gets table.md, table.tex, results.json, plot.svg and plot.png; points of earlier calls stay in them.
     """
-    from ssmt.evaluation import plots
-    from ssmt.evaluation import sweep as sweeps
+    from ssmt.evaluation.sweep_decoding import BEAMS, decoding_sweep
 
     form = chosen_format(json_, markdown, latex)
-    plots.require()
-    models = named(model, "--model")
-    sources, references = _texts(source, reference, sentences)
-    directory = sweeps.SweepDirectory(
-        output,
-        {
-            "kind": "decoding",
-            "sentences": len(sources),
-            "source": sweeps.digest(source),
-            "reference": [sweeps.digest(path) for path in reference],
-        },
-    )
-    with _going_on(), naming_lines({"source": source}):
-        for name, path in models.items():
-            named_searches: list[str] = search or _searches_of(path)
-            ways: list[tuple[str, int]] = [(how, size) for how in named_searches for size in beam or ALL_BEAMS]
-            _decode_model(directory, name, path, sources, references, ways, threads, device)
-    records = directory.results()
-    table = sweeps.decoding_table(records, len(sources))
-    directory.write(table, sweeps.decoding_plot(records), records)
-    write_results([table], {"points": records}, form)
-
-
-def _decode_model(
-    directory: SweepDirectory,
-    name: str,
-    path: Path,
-    sources: Sequence[str],
-    references: Sequence[Sequence[str]],
-    ways: Sequence[tuple[str, int]],
-    threads: int | None,
-    device: str,
-) -> None:
-    """All points of one model; it is loaded only if one of them is left to do."""
-    from ssmt.directory import WEIGHTS
-    from ssmt.evaluation import sweep as sweeps
-
-    weights = sweeps.digest(path / WEIGHTS)
-    if any(done["model"] == name and done["weights"] != weights for done in directory.results()):
-        raise UserError(
-            f"{directory.path}: has results of another model called {name!r}. Give this one another NAME=DIR"
+    set_threads(threads)
+    with _going_on():
+        results = decoding_sweep(
+            named(model, "--model"),
+            source,
+            reference,
+            output,
+            beams=beam or BEAMS,
+            searches=search or [],
+            sentences=sentences,
+            device=device,
+            reporter=reporter,
         )
-    translator: Translator | None = None
-    for search, beam in ways:
-        point = f"{name}.{search}.beam-{beam}"
-        if directory.result(point) is not None:
-            continue
-        translator = translator or load_translator(path, device, threads)
-        found, seconds = directory.decode(point, weights, sources, _translate(translator, search, beam), reporter)
-        record = {"model": name, "search": search, "beam": beam, "weights": weights, "seconds": seconds}
-        directory.finish(point, record | sweeps.scores(found, references))
-
-
-def _searches_of(model: Path) -> list[str]:
-    """Those that a beam makes a difference to."""
-    from ssmt.directory import load_config
-    from ssmt.registry import kind_of
-
-    return [search for search in kind_of(load_config(model)).searches if SEARCHES[search].has_beam]
-
-
-def _translate(translator: Translator, search: str | None, beam: int) -> Any:
-    return lambda block: [few[0].text for few in translator.n_best_translations(block, beam=beam, search=search)]
-
-
-def _texts(source: str, reference: Sequence[str], sentences: int | None) -> tuple[list[str], list[list[str]]]:
-    sources, references = read_lines(source), [read_lines(path) for path in reference]
-    for path, lines in zip(reference, references, strict=True):
-        require_equal_lengths(source, len(sources), path, len(lines))
-    if not sources:
-        raise UserError(f"{source}: is empty, there is nothing to translate")
-    return sources[:sentences], [lines[:sentences] for lines in references]
-
-
-@contextmanager
-def _going_on() -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        reporter.say("Stopped; everything is saved. Repeat the command to go on")
-        raise
+    _write(results, form)
 
 
 @sweep.command(cls=ManyValues)
@@ -210,72 +133,44 @@ def train(
     For example --grid network.encoder_layers+network.decoder_layers=2,4,6 text.lexicon_size=1000,5000. DIR gets
     table.md, table.tex, results.json, plot.svg and plot.png, and each run in runs/.
     """
-    from ssmt.directory import WEIGHTS
-    from ssmt.evaluation import plots
-    from ssmt.evaluation import sweep as sweeps
-    from ssmt.text.corpus import PairReader
+    from ssmt.evaluation.sweep_training import parse_axis, training_sweep
     from ssmt.text.preparation import TrainingFiles
-    from ssmt.training import run as runs
 
     form = chosen_format(json_, markdown, latex)
-    plots.require()
     set_threads(threads)
     limits = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes}
-    base = compose(
-        preset, config, [*(set_ or []), *(f"training.{key}={n}" for key, n in limits.items() if n is not None)]
-    )
-    points = list(sweeps.grid([sweeps.parse_axis(text) for text in grid], base))
-    files = TrainingFiles(source, target, valid_source, valid_target)
-    pairs = list(PairReader(valid_source, valid_target, base.text))[:sentences]  # those that training validates on
-    sources, references = [source for _, source, _ in pairs], [[target for _, _, target in pairs]]
-    identity = {
-        "kind": "training",
-        "files": [sweeps.digest(path) for path in (source, target, valid_source, valid_target)],
-        "settings": base.model_dump(),
-        "decoding": [search, beam, len(sources)],
-    }
-    directory = sweeps.SweepDirectory(output, identity)
-    failed = {}
+    settings = [*(set_ or []), *(f"training.{key}={limit}" for key, limit in limits.items() if limit is not None)]
     with _going_on():
-        for number, (name, values, settings) in enumerate(points, start=1):
-            if directory.result(name) is not None:
-                continue
-            reporter.say(f"Point {number} of {len(points)}: {name}")
-            run = output / "runs" / name
-            if not runs.can_resume(run):
-                warn_of_settings_without_effect(preset, settings)
-                runs.begin(files, run, settings, reporter)
-            try:
-                record = _train_point(run, values, device)
-            except UserError as error:  # a run that diverges must not take the others with it
-                failed[name] = str(error)
-                reporter.warn(f"{name}: {error}")
-                continue
-            translate = _translate(load_translator(run, device, threads), search, beam)
-            found, seconds = directory.decode(name, sweeps.digest(run / WEIGHTS), sources, translate, reporter)
-            directory.finish(name, record | {"seconds": seconds} | sweeps.scores(found, references))
-    records = directory.results()
-    if records:
-        table = sweeps.training_table(records, len(sources))
-        directory.write(table, sweeps.training_plot(records), records)
-        write_results([table], {"points": records}, form)
-    if failed:
-        raise UserError(
-            f"{len(failed)} of {len(points)} points failed: {', '.join(failed)}. Repeating tries them again"
+        results = training_sweep(
+            TrainingFiles(source, target, valid_source, valid_target),
+            [parse_axis(axis) for axis in grid],
+            compose(preset, config, settings),
+            output,
+            preset=compose(preset),
+            search=search,
+            beam=beam,
+            sentences=sentences,
+            device=device,
+            reporter=reporter,
         )
+    _write(results, form)
 
 
-def _train_point(run: Path, values: dict[str, str], device: str) -> dict[str, Any]:
-    """Train one point until its end, from wherever it is; its numbers."""
-    from ssmt.devices import choose_device
-    from ssmt.directory import load_description
-    from ssmt.evaluation.sweep import training_record
-    from ssmt.registry import build
-    from ssmt.training import run as runs
-    from ssmt.training.log import read_log
-
-    if stopped_by := runs.train(run, choose_device(device), reporter):
+@contextmanager
+def _going_on() -> Iterator[None]:
+    try:
+        yield
+    except (KeyboardInterrupt, Stopped) as stop:
         reporter.say("Stopped; everything is saved. Repeat the command to go on")
-        raise typer.Exit(exit_status(stopped_by))
-    parameters = sum(parameter.numel() for parameter in build(*load_description(run)).parameters())
-    return training_record(values, read_log(run), parameters)
+        if isinstance(stop, Stopped):
+            raise typer.Exit(exit_status(stop.signal)) from None
+        raise
+
+
+def _write(results: SweepResults, form: Format) -> None:
+    if results.table is not None:
+        write_results([results.table], {"points": results.records}, form)
+    if failed := results.failed:
+        raise UserError(
+            f"{len(failed)} of {results.points} points failed: {', '.join(failed)}. Repeating tries them again"
+        )

@@ -14,7 +14,6 @@ from ssmt.cli.shared import (
     exit_status,
     reporter,
     set_threads,
-    warn_of_settings_without_effect,
 )
 from ssmt.config import Config, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
@@ -50,6 +49,7 @@ def train(
     where it stopped. `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
     from ssmt.devices import choose_device
+    from ssmt.registry import warn_of_changes_without_effect
     from ssmt.text.preparation import TrainingFiles
     from ssmt.training import run
 
@@ -77,7 +77,7 @@ def train(
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
         composed = compose(preset or "base", config, settings)
-        warn_of_settings_without_effect(preset or "base", composed)
+        warn_of_changes_without_effect(compose(preset or "base"), composed, reporter)
         run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
 
     stopped_by = run.train(output, chosen_device, reporter)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -22,17 +23,19 @@ from ssmt.cli.shared import (
     ThreadsOption,
     app,
     load_translator,
-    naming_lines,
     over_lines,
     read_pairs,
     reporter,
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, name_of, open_for_writing
+from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing
 from ssmt.search.options import Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
+
+if TYPE_CHECKING:
+    from ssmt.translator import Segmentation
 
 
 @app.command()
@@ -201,49 +204,61 @@ def segment(
     if method == "viterbi" and threshold is not None:
         raise UserError("--threshold goes with --method posterior: the most probable path has none")
     translator = load_translator(model, device, threads, pretokenised)
-    score_type = translator.segmenter.score_type
+    segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
-    above = 0.5 if threshold is None else threshold
+    options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
+    cut_above = 0.5 if threshold is None else threshold
 
-    def of_block(rows: list[int]) -> list[dict[str, Any]]:
+    def records_of(rows: list[int]) -> list[Record]:
         texts = [targets[row] for row in rows]
         given = None if sources is None else [sources[row] for row in rows]
-        options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
         if method == "posterior":
-            found = [[one] for one in translator.posterior_segmentations(given, texts, above, **options)]
+            best = translator.posterior_segmentations(given, texts, cut_above, **options)
+            n_bests = [[segmentation] for segmentation in best]
         else:
-            found = translator.n_best_segmentations(given, texts, n_best, **options)
-        records = []
-        for text, candidates in zip(texts, found, strict=True):
-            record = {"translation": text, **describe(candidates[0])}
-            if n_best > 1:
-                record["n_best"] = [describe(candidate) for candidate in candidates]
-            records.append(record)
+            n_bests = translator.n_best_segmentations(given, texts, n_best, **options)
+        records = [
+            _segmentation_record(text, candidates, segmenter.score_type, with_n_best=n_best > 1)
+            for text, candidates in zip(texts, n_bests, strict=True)
+        ]
         if posteriors:
             for record, row in zip(records, translator.boundary_posteriors(given, texts, **options), strict=True):
                 record["posteriors"] = [round(probability, 4) for probability in row]
         return records
 
-    def describe(found: Any) -> dict[str, Any]:
-        return {"segments": found.segments, "score": round(found.score, 6), "score_type": score_type}
-
-    def as_text(record: dict[str, Any]) -> str:
-        from ssmt.translator import join_segments
-
-        candidates = record.get("n_best", [record])
-        anywhere = translator.segmenter.cuts_anywhere
-        columns = [join_segments(candidate["segments"], separator, anywhere) for candidate in candidates]
-        if posteriors:
-            columns.append(" ".join(f"{probability:.4f}" for probability in record["posteriors"]))
-        return "\t".join(columns)
-
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
-        for row, record in over_lines(sources, targets, of_block, "segmenting"):
-            empty: Record = {"translation": targets[row], "segments": [], "score": None, "score_type": score_type}
+        for row, record in over_lines(sources, targets, records_of, "segmenting"):
             if json_:
+                empty: Record = {
+                    "translation": targets[row],
+                    "segments": [],
+                    "score": None,
+                    "score_type": segmenter.score_type,
+                }
                 write_json(stream, ({} if sources is None else {"source": sources[row]}) | (record or empty))
             else:
-                stream.write((as_text(record) if record else "") + "\n")
+                stream.write((_segmentation_line(record, separator, segmenter.cuts_anywhere) if record else "") + "\n")
+
+
+def _segmentation_record(
+    text: str, candidates: Sequence[Segmentation], score_type: str, *, with_n_best: bool
+) -> Record:
+    described: list[Record] = [
+        {"segments": candidate.segments, "score": round(candidate.score, 6), "score_type": score_type}
+        for candidate in candidates
+    ]
+    return {"translation": text, **described[0]} | ({"n_best": described} if with_n_best else {})
+
+
+def _segmentation_line(record: Record, separator: str, cuts_anywhere: bool) -> str:
+    """The candidates of a record, and its posteriors if it has them, between tabs."""
+    from ssmt.translator import join_segments
+
+    candidates = record.get("n_best", [record])
+    columns = [join_segments(candidate["segments"], separator, cuts_anywhere) for candidate in candidates]
+    if "posteriors" in record:
+        columns.append(" ".join(f"{probability:.4f}" for probability in record["posteriors"]))
+    return "\t".join(columns)
 
 
 @app.command()
@@ -266,23 +281,23 @@ def score(
     """
     translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_parallel(source, target)
-    kind = translator.score_type(best_path=best_path)
+    score_type = translator.score_type(best_path=best_path)
 
-    def of_block(rows: list[int]) -> list[dict[str, Any]]:
-        found = translator.score(
+    def records_of(rows: list[int]) -> list[Record]:
+        scores = translator.score(
             [sources[row] for row in rows],
             [targets[row] for row in rows],
             best_path=best_path,
             allow_unknown=allow_unknown,
             batch_characters=batch_characters,
         )
-        return [{"score": round(value, 6)} for value in found]
+        return [{"score": round(value, 6)} for value in scores]
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
-        for row, record in over_lines(sources, targets, of_block, "scoring", skip_empty_targets=False):
+        for row, record in over_lines(sources, targets, records_of, "scoring", skip_empty_targets=False):
             if json_:
                 number = record["score"] if record else None
                 pair = {"source": sources[row], "translation": targets[row]}
-                write_json(stream, {**pair, "score": number, "score_type": kind})
+                write_json(stream, {**pair, "score": number, "score_type": score_type})
             else:
                 stream.write((f"{record['score']:.6f}" if record else "") + "\n")

@@ -225,13 +225,13 @@ def ensure_corpus(
     """Write the corpus unless it is there already; says whether it was written. Nothing else is ever overwritten."""
     folder = Path(directory)
     try:
-        found = (folder / "README.txt").read_text(encoding="utf-8")
+        readme = (folder / "README.txt").read_text(encoding="utf-8")
     except (OSError, UnicodeError):
-        found = ""
-    if found == _README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=NOVELTY):
+        readme = ""
+    if readme == _README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=NOVELTY):
         return False
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        what = "a corpus of another size or seed" if found.startswith(_README.split("\n")[0]) else "something else"
+        what = "a corpus of another size or seed" if readme.startswith(_README.split("\n")[0]) else "something else"
         raise UserError(f"{directory}: holds {what}; choose another directory, for nothing is ever overwritten")
     if folder.exists():
         write_corpus(folder, sentences, seed, held_out=held_out)

@@ -14,6 +14,7 @@ from ssmt.config import Config, changed, compose
 
 MODELS: tuple[str, ...] = ("bpe", "ssmt")  # the first is the baseline
 MINUTES = 2.4  # of training, for each model
+CORPUS = "corpus"  # its directory, beside those of the models
 
 _BOTH: Mapping[str, Mapping[str, Any]] = {
     "network": {"width": 96, "heads": 4, "encoder_layers": 2, "decoder_layers": 2},

@@ -8,47 +8,35 @@ Morphemes are *atoms*, words are *compounds*. With relative frequencies p in the
 and a subset is grown sentence by sentence: of `candidates` sentences drawn at random, add the one that minimises
 |D_C - target| + D_A.
 
-A *word* is what stands between spaces, without the characters at its edges that are no word characters (`"ilanga,"` is
-`ilanga`); what has no word character at all (a number, a dash) is none. Morphemes are trimmed in the same way. They
-need not spell the word, so canonical analyses will do.
+    extraction = extract_subsets("train.zu", "test.en", "test.zu", "subsets", morphemes=["words.tsv"])
+    print(tables.markdown(as_table(extraction)))
 """
 
 from __future__ import annotations
 
-import importlib
 import json
-import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import UserError
+from ssmt.evaluation.morphemes import Sentence, Text, Word, analyse_texts, check_morphemes
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import name_of, open_for_writing
-from ssmt.text.alphabet import is_word_character
-from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths
+from ssmt.files import name_of, open_for_writing, require_file
+from ssmt.progress import Reporter
+from ssmt.text.lines import read_lines, require_equal_lengths
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 COMPOUND_ALPHA, ATOM_ALPHA = 0.1, 0.5  # Keysers et al. 2020: do compounds occur at all; do atoms occur equally often
+DIVERGENCES = (0.2, 0.3)  # the paper's
 _TIE = 1e-12  # objectives that are closer are equal: sums in another order must not decide between sentences
-
-
-class Word(NamedTuple):
-    """A compound and its atoms."""
-
-    text: str
-    morphemes: tuple[str, ...]
-
-
-Sentence = Sequence[Word]
-Segment = Callable[[str], Sequence[str]]  # from a word to its morphemes
 
 
 @dataclass(frozen=True)
@@ -202,8 +190,8 @@ class _GrowingCoefficient:
     def add(self, sentence: int) -> None:
         self.sum += float(self._gains(np.array([sentence]))[0])
         self.subset_total += float(self.totals[sentence])
-        own = slice(self.starts[sentence], self.starts[sentence] + self.lengths[sentence])
-        self.subset_counts[self.types[own]] += self.counts[own]
+        added = slice(self.starts[sentence], self.starts[sentence] + self.lengths[sentence])
+        self.subset_counts[self.types[added]] += self.counts[added]
 
     def _gains(self, sentences: Ints) -> Floats:
         """What each sentence would add to the sum."""
@@ -217,97 +205,64 @@ class _GrowingCoefficient:
         return np.bincount(owner, terms, minlength=len(sentences)).astype(np.float64)
 
 
-def trim(token: str) -> str:
-    """Without the characters at both ends that are no word characters."""
-    start, end = 0, len(token)
-    while start < end and not is_word_character(token[start]):
-        start += 1
-    while end > start and not is_word_character(token[end - 1]):
-        end -= 1
-    return token[start:end]
+@dataclass(frozen=True)
+class Extraction:
+    """Subsets of a test set, and what they were taken from: its size and its divergences."""
+
+    subsets: tuple[Subset, ...]
+    sentences: int
+    compound_divergence: float
+    atom_divergence: float
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        whole = {
+            "size": self.sentences,
+            "compound_divergence": self.compound_divergence,
+            "atom_divergence": self.atom_divergence,
+        }
+        return {"test_set": whole, "subsets": [as_dict(subset) for subset in self.subsets]}
 
 
-def analyse(lines: Iterable[str], segment: Segment) -> list[Sentence]:
-    """Words and morphemes of raw lines. `segment` is asked once for each distinct word."""
-    lines = list(lines)
-    tokens = dict.fromkeys(token for line in lines for token in line.split())
-    texts = {text: None for token in tokens if (text := trim(token))}
-    words = {text: _word(text, segment(text)) for text in texts}
-    of_token = {token: words.get(trim(token)) for token in tokens}
-    return [[word for token in line.split() if (word := of_token[token])] for line in lines]
+def extract_subsets(
+    train: str | Path,
+    test_source: str | Path,
+    test_target: str | Path,
+    output: str | Path,
+    *,
+    morphemes: Sequence[str | Path] = (),
+    segmenter: str | Path | None = None,
+    target_divergences: Iterable[float] = DIVERGENCES,
+    size: int = 300,
+    candidates: int = 100,
+    seed: int = 0,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> Extraction:
+    """Take a subset of the test set for each divergence from the training text's target side, and write them all.
 
-
-def read_analyses(text: str | Path, morphemes: str | Path, *, separator: str = "|") -> list[Sentence]:
-    """A text and a file with the same words in the same lines, each cut into its morphemes."""
-    lines, segmented = read_parallel(text, morphemes)
-    known: dict[tuple[str, str], Word | None] = {}
-    sentences: list[Sentence] = []
-    for number, (line, analysis) in enumerate(zip(lines, segmented, strict=True), start=1):
-        tokens, parts = line.split(), analysis.split()
-        if len(tokens) != len(parts):
-            raise UserError(
-                f"{name_of(morphemes)}, line {number}: {len(parts)} words, but {name_of(text)} has {len(tokens)} "
-                f"there. Morphemes of a word are joined by {separator!r}, words stand between spaces"
-            )
-        sentence = []
-        for pair in zip(tokens, parts, strict=True):
-            if pair not in known:
-                stem = trim(pair[0])
-                known[pair] = _word(stem, pair[1].split(separator)) if stem else None
-            if found := known[pair]:
-                sentence.append(found)
-        sentences.append(sentence)
-    return sentences
-
-
-def read_word_list(path: str | Path, *, separator: str = "-") -> Segment:
-    """A segmenter that looks words up in a file of `word TAB morphemes`; a word that is not listed is one morpheme."""
-    analyses = {}
-    for number, line in enumerate(read_lines(path), start=1):
-        fields = line.split("\t")
-        if len(fields) != 2 or not all(fields):
-            raise UserError(
-                f"{name_of(path)}, line {number}: wanted a word, a tab and its morphemes joined by {separator!r}"
-            )
-        analyses[fields[0]] = tuple(fields[1].split(separator))
-    return lambda word: analyses.get(word, (word,))
-
-
-def train_morfessor(lines: Iterable[str], *, vocabulary: int = 20_000, seed: int = 0) -> Segment:
-    """An unsupervised segmenter for texts without morphemes: Morfessor Baseline, each distinct word counted once.
-
-    It learns from the most frequent words, as many as `vocabulary` says: each costs it 5 to 10 milliseconds.
+    Where morphemes come from is `analyse_texts`' business.
     """
-    try:
-        morfessor = importlib.import_module("morfessor")
-    except ImportError:
-        raise UserError(
-            "Without morphemes words are segmented by Morfessor, which is not installed: pip install ssmt[morfessor]"
-        ) from None
-    tokens = Counter(token for line in lines for token in line.split())
-    words: Counter[str] = Counter()
-    for token, count in tokens.items():
-        words[trim(token)] += count
-    del words[""]
-    if not words:
-        raise UserError("The training text has no words, so Morfessor has nothing to learn from")
-    model = morfessor.BaselineModel()
-    frequent = sorted(words, key=lambda word: (-words[word], word))[:vocabulary]
-    model.load_data([(1, word) for word in frequent])
-    state, bar = random.getstate(), morfessor.utils.show_progress_bar  # it knows no seed and no silence of its own
-    try:
-        random.seed(seed)
-        morfessor.utils.show_progress_bar = False
-        model.train_batch()
-    finally:
-        random.setstate(state)
-        morfessor.utils.show_progress_bar = bar
-    return lambda word: tuple(model.viterbi_segment(word)[0])
-
-
-def _word(text: str, morphemes: Iterable[str]) -> Word:
-    """Morphemes that are nothing but punctuation vanish; a word keeps at least one, itself."""
-    return Word(text, tuple(filter(None, map(trim, morphemes))) or (text,))
+    reporter = reporter or Reporter()
+    check_morphemes(morphemes, segmenter)
+    if len(morphemes) == 2:  # these are read again, line by line with their morphemes
+        require_file(train)
+        require_file(test_target)
+    training, target = Text.read(train), Text.read(test_target)
+    source = read_lines(test_source)
+    require_equal_lengths(test_source, len(source), test_target, len(target.lines))
+    train_sentences, test_sentences = analyse_texts(
+        training, target, morphemes=morphemes, segmenter=segmenter, seed=seed, device=device, reporter=reporter
+    )
+    seen, whole = Distribution.of(train_sentences), Distribution.of(test_sentences)
+    subsets = [
+        extract_subset(seen, test_sentences, size=size, target_divergence=divergence, candidates=candidates, seed=seed)
+        for divergence in dict.fromkeys(target_divergences)
+    ]
+    for subset in subsets:
+        stem = write_subset(output, subset, source, target.lines)
+        reporter.say(f"Written: {stem}.source, .target, .lines, .json")
+    return Extraction(tuple(subsets), len(target.lines), compound_divergence(seen, whole), atom_divergence(seen, whole))
 
 
 def as_dict(subset: Subset) -> dict[str, Any]:
@@ -329,11 +284,11 @@ def as_dict(subset: Subset) -> dict[str, Any]:
     }
 
 
-def as_table(subsets: Sequence[Subset], whole: tuple[int, float, float]) -> Table:
-    """The divergences of the test set (its size, compound and atom divergence) and of the subsets."""
-    assert subsets
-    rows = [("whole test set", whole[0], "", whole[1], whole[2])]
-    for subset in subsets:
+def as_table(extraction: Extraction) -> Table:
+    """The divergences of the test set and of its subsets."""
+    first = extraction.subsets[0]
+    rows = [("whole test set", extraction.sentences, "", extraction.compound_divergence, extraction.atom_divergence)]
+    for subset in extraction.subsets:
         target = f"{subset.target_divergence:g}"
         rows.append(
             (f"divergence-{target}", len(subset.chosen), target, subset.compound_divergence, subset.atom_divergence)
@@ -344,7 +299,7 @@ def as_table(subsets: Sequence[Subset], whole: tuple[int, float, float]) -> Tabl
     )
     notes = (
         f"Chernoff coefficients with alpha {COMPOUND_ALPHA} for words and {ATOM_ALPHA} for morphemes. "
-        f"{subsets[0].candidates} candidates, seed {subsets[0].seed}.",
+        f"{first.candidates} candidates, seed {first.seed}.",
     )
     columns = ("Subset", "Sentences", "Wanted", "Words", "Morphemes")
     return Table(columns, cells, "Divergence from the training text", notes)

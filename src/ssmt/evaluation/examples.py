@@ -31,9 +31,9 @@ def example_html(
 ) -> str:
     """One sentence: its source, and its segmentation by each system above the gold morphemes, where there are any."""
     rows = [f'<p class="source">{escape(source)}</p>'] if source else []
-    for one in segmented:
-        label = f'<span class="system">{escape(one.system)}</span>' if name_systems else ""
-        rows.append(f'<p class="segmented">{label}{_text_html(one, gold, hues)}</p>')
+    for system in segmented:
+        label = f'<span class="system">{escape(system.system)}</span>' if name_systems else ""
+        rows.append(f'<p class="segmented">{label}{_text_html(system, gold, hues)}</p>')
     return f'<div class="example">{"".join(rows)}</div>'
 
 
@@ -56,32 +56,32 @@ class Hues:
         return round(self._known.setdefault(morpheme.lower(), len(self._known)) * 137.508) % 360
 
 
-def _text_html(one: SegmentedText, gold: Cuts | None, hues: Hues) -> str:
+def _text_html(segmented: SegmentedText, gold: Cuts | None, hues: Hues) -> str:
     tokens, start = [], 0
-    for token in one.text.split(" "):
+    for token in segmented.text.split(" "):
         pieces = []
         at = start
         for is_word, run in groupby(token, key=is_word_character):
             end = at + sum(1 for _ in run)
-            outside = f'<span class="mark">{escape(one.text[at:end])}</span>'
-            pieces.append(_word_html(one, at, end, gold, hues) if is_word else outside)
+            outside = f'<span class="mark">{escape(segmented.text[at:end])}</span>'
+            pieces.append(_word_html(segmented, at, end, gold, hues) if is_word else outside)
             at = end
         tokens.append(f'<span class="token">{"".join(pieces)}</span>')
         start += len(token) + 1
     return " ".join(tokens)
 
 
-def _word_html(one: SegmentedText, start: int, end: int, gold: Cuts | None, hues: Hues) -> str:
+def _word_html(segmented: SegmentedText, start: int, end: int, gold: Cuts | None, hues: Hues) -> str:
     bars = []
     for offset in range(start + 1, end):
-        posterior = float(one.posteriors[offset])
+        posterior = float(segmented.posteriors[offset])
         if posterior >= _LOWEST_BAR:
             kind = "" if gold is None else ' class="right"' if offset in gold else ' class="wrong"'
             place = f"--c:{offset - start};--p:{posterior:.2f}"
             bars.append(f'<i{kind} style="{place}" title="cut here: {posterior:.2f}"></i>')
-    rows = [_segments_html(one.text, start, end, one.cuts, "segment", hues)]
+    rows = [_segments_html(segmented.text, start, end, segmented.cuts, "segment", hues)]
     if gold is not None:
-        rows.append(_segments_html(one.text, start, end, gold, "gold", hues))
+        rows.append(_segments_html(segmented.text, start, end, gold, "gold", hues))
     return f'<span class="word" style="--n:{end - start}">{"".join(bars + rows)}</span>'
 
 

@@ -79,6 +79,11 @@ class Gold:
         return [line.text for line in self.lines]
 
     @property
+    def line_numbers(self) -> list[int]:
+        """Where the texts stand in the file."""
+        return [line.number for line in self.lines]
+
+    @property
     def sources(self) -> list[str] | None:
         sources = [line.source for line in self.lines if line.source is not None]
         return sources if self.context == "sentences" else None

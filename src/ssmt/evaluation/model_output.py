@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from ssmt.config import changed
-from ssmt.evaluation.composition import Segment, trim
+from ssmt.errors import LineError, renumbered
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
+from ssmt.search.options import SearchOptions
 from ssmt.text.lines import with_single_blanks
-from ssmt.translator import LineError, Translation, Translator
+from ssmt.translator import Translation, Translator
 
 Floats = npt.NDArray[np.float64]
 LONGER = 4  # times the length of the model's longest line
@@ -27,18 +27,19 @@ def translate_lines(
     *,
     search: str | None = None,
     beam: int = 5,
+    with_segments: bool = False,
     reporter: Reporter | None = None,
     title: str = "translating",
 ) -> list[Translation]:
     """The best translation of each line; an empty line has an empty one."""
+    options = SearchOptions(search, beam)
     starts = range(0, len(sources), BLOCK)
     translations: list[Translation] = []
     for first in tracked(reporter or Reporter(), starts, title, len(starts)):
-        try:
-            found = translator.n_best_translations(sources[first : first + BLOCK], beam=beam, search=search)
-        except LineError as error:
-            raise LineError(error.kind, first + error.number, error.problem) from None
-        translations += [few[0] for few in found]
+        with renumbered(range(first + 1, len(sources) + 1)):
+            block = sources[first : first + BLOCK]
+            n_best = translator.n_best_translations(block, options, with_segments=with_segments)
+        translations += [candidates[0] for candidates in n_best]
     return translations
 
 
@@ -48,7 +49,7 @@ def gold_cuts(translator: Translator, gold: Gold, *, conditioned: bool = True) -
     Gold texts may hold characters that the model has never seen; they count as `<unk>`.
     """
     sources, patient = gold.sources if conditioned else None, _patient(translator)
-    with _numbered_as_in(gold):
+    with renumbered(gold.line_numbers):
         _require_same_offsets(translator, gold)
         return [cuts_of(segments) for segments in patient.segment(sources, gold.texts, allow_unknown=True)]
 
@@ -56,7 +57,7 @@ def gold_cuts(translator: Translator, gold: Gold, *, conditioned: bool = True) -
 def gold_posteriors(translator: Translator, gold: Gold, *, conditioned: bool = True) -> list[Floats]:
     """The probability of a cut at each offset of each gold text, both ends included."""
     sources, patient = gold.sources if conditioned else None, _patient(translator)
-    with _numbered_as_in(gold):
+    with renumbered(gold.line_numbers):
         _require_same_offsets(translator, gold)
         return [offsets(row) for row in patient.boundary_posteriors(sources, gold.texts, allow_unknown=True)]
 
@@ -69,15 +70,6 @@ def _require_same_offsets(translator: Translator, gold: Gold) -> None:
                 raise LineError(
                     "target", number, "this model takes runs of blanks for one blank; write one in the file"
                 )
-
-
-@contextmanager
-def _numbered_as_in(gold: Gold) -> Iterator[None]:
-    """Errors about the i-th text become errors about its line in the file."""
-    try:
-        yield
-    except LineError as error:
-        raise LineError(error.kind, gold.lines[error.number - 1].number, error.problem) from None
 
 
 def _patient(translator: Translator) -> Translator:
@@ -95,15 +87,3 @@ def _patient(translator: Translator) -> Translator:
 def offsets(after_each_character: Sequence[float]) -> Floats:
     """From probabilities of a cut after each character to those of a cut at each offset: none lies before the text."""
     return np.array([0.0, *after_each_character])
-
-
-def word_segmenter(translator: Translator, lines: Iterable[str]) -> Segment:
-    """A segmenter of the words of the given lines, each cut once and without a source, as the words are one by one.
-
-    A word longer than the model takes stays whole.
-    """
-    longest = translator.config.text.longest_target
-    words = {trim(token) for line in lines for token in line.split()} - {""}
-    known = sorted(word for word in words if len(word) <= longest)
-    segments = dict(zip(known, translator.segment(None, known, allow_unknown=True), strict=True))
-    return lambda word: segments.get(word, [word])

@@ -80,8 +80,13 @@ class MorphologyScores:
     signature: str
 
     def reading(self, measure: Measure, average: Average) -> PrecisionRecall:
-        found: PrecisionRecall = getattr(self, f"{measure}_{average}")
-        return found
+        reading: PrecisionRecall = getattr(self, f"{measure}_{average}")
+        return reading
+
+    @property
+    def boundary_point(self) -> tuple[float, float]:
+        """Micro precision and recall of boundaries, for a plot."""
+        return self.boundary_micro.precision.value, self.boundary_micro.recall.value
 
 
 def evaluate_segmentation(
@@ -148,18 +153,18 @@ def _count(gold: Gold, predicted: Sequence[Collection[int]]) -> tuple[_Counts, _
         for word in line.words:
             if word.cuts is None:
                 continue
-            own = {cut - word.start for cut in range(word.start + 1, word.end) if cut in cuts}
-            common = len(own & word.cuts)
-            if own == word.cuts:
-                shared = len(own) + 1
+            predicted_cuts = {cut - word.start for cut in range(word.start + 1, word.end) if cut in cuts}
+            common = len(predicted_cuts & word.cuts)
+            if predicted_cuts == word.cuts:
+                shared = len(predicted_cuts) + 1
             else:
-                shared = (Counter(segments_of(word.text, own)) & Counter(word.morphemes)).total()
-            rows.append((index, common, len(own), len(word.cuts), shared))
+                shared = (Counter(segments_of(word.text, predicted_cuts)) & Counter(word.morphemes)).total()
+            rows.append((index, common, len(predicted_cuts), len(word.cuts), shared))
     assert rows, "the gold has at least one annotated word"
     table = np.array(rows, dtype=np.float64)  # (W, 5)
     line_W = np.unique(table[:, 0], return_inverse=True)[1].astype(np.int64)
-    _, common_W, own_W, gold_W, shared_W = table.T
-    return _Counts(line_W, common_W, own_W, gold_W), _Counts(line_W, shared_W, own_W + 1, gold_W + 1)
+    _, common_W, predicted_W, gold_W, shared_W = table.T
+    return _Counts(line_W, common_W, predicted_W, gold_W), _Counts(line_W, shared_W, predicted_W + 1, gold_W + 1)
 
 
 def _resample(lines: int, samples: int, seed: int) -> list[Floats]:
@@ -183,16 +188,16 @@ def _f1(precision: Floats, recall: Floats) -> Floats:
 
 
 def _estimate(pair: Pair, sampled: Sequence[Pair]) -> PrecisionRecall:
-    def one(value: Floats, sampled: list[Floats]) -> Estimate:
+    def estimate(value: Floats, sampled: list[Floats]) -> Estimate:
         if not sampled:
             return Estimate(100 * float(value))
         low, high = np.percentile(np.concatenate(sampled), [2.5, 97.5])
         return Estimate(100 * float(value), 100 * float(low), 100 * float(high))
 
     return PrecisionRecall(
-        one(pair[0], [precision for precision, _ in sampled]),
-        one(pair[1], [recall for _, recall in sampled]),
-        one(_f1(*pair), [_f1(*sample) for sample in sampled]),
+        estimate(pair[0], [precision for precision, _ in sampled]),
+        estimate(pair[1], [recall for _, recall in sampled]),
+        estimate(_f1(*pair), [_f1(*sample) for sample in sampled]),
     )
 
 
@@ -226,7 +231,7 @@ class PrecisionRecallCurve:
 def precision_recall_curve(gold: Gold, posteriors: Sequence[npt.NDArray[np.floating[Any]]]) -> PrecisionRecallCurve:
     """`posteriors[i][k]` is the probability that line i is cut at offset k, for k from 0 to its length inclusive."""
     assert len(posteriors) == len(gold.lines), "one array of posteriors for each line"
-    found, right = [], []
+    inside_words, gold_inside_words = [], []
     for line, posterior in zip(gold.lines, posteriors, strict=True):
         assert len(posterior) == len(line.text) + 1, "one posterior for each offset, both ends included"
         inside = np.zeros(len(line.text) + 1, dtype=bool)
@@ -235,9 +240,9 @@ def precision_recall_curve(gold: Gold, posteriors: Sequence[npt.NDArray[np.float
                 inside[word.start + 1 : word.end] = True
         is_gold = np.zeros(len(line.text) + 1, dtype=bool)
         is_gold[list(line.cuts)] = True
-        found.append(np.asarray(posterior, dtype=np.float64)[inside])
-        right.append(is_gold[inside])
-    posterior_N, is_gold_N = np.concatenate(found), np.concatenate(right)
+        inside_words.append(np.asarray(posterior, dtype=np.float64)[inside])
+        gold_inside_words.append(is_gold[inside])
+    posterior_N, is_gold_N = np.concatenate(inside_words), np.concatenate(gold_inside_words)
     assert not np.isnan(posterior_N).any(), "posteriors are numbers"
     if not len(posterior_N):  # words of one letter only: there is nothing to cut
         return PrecisionRecallCurve(np.full(1, np.inf), *(np.full(1, 100.0) for _ in range(3)))

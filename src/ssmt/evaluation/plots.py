@@ -103,7 +103,7 @@ def inline_svg(figure: Figure, label: str, identity: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(?<=id=")|(?<=href="#)|(?<=url\(#)', f"{identity}-", svg)
-    svg = re.sub("#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), svg)
+    svg = re.sub("#[0-9a-f]{6}", lambda colour: _VARIABLES.get(colour[0], colour[0]), svg)
     head, rest = svg.split(">", 1)
     view = re.search(r'viewBox="[^"]*"', head)
     assert view is not None, "matplotlib says how large its drawings are"

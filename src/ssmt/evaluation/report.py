@@ -1,147 +1,188 @@
-"""One self-contained page of results: no scripts, no fonts, nothing from a network. Its plots also lie beside it.
+"""What a report of training runs holds: learning curves, translations, segmentations, morphemes, divergences.
 
-page = Page("runs/zulu", "Three models of English to Zulu")
-with page.section("Translation", "300 sentences of the test set"):
-    page.table(table)
-    page.plots([Plot("chrf", figure, "chrF", "of each subset")])
-page.write("report.html")          # and report_plots/chrf.svg, report_plots/chrf.png
+page = runs_report(["runs/bpe", "runs/ssmt"], source="test.en", reference="test.zu", gold="gold.tsv")
+page.write("report.html")
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from datetime import datetime, timezone
-from html import escape
-from importlib import resources
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ssmt.directory import CONFIG, WEIGHTS
 from ssmt.errors import UserError
-from ssmt.evaluation import plots
+from ssmt.evaluation import morphology, plots, translation
+from ssmt.evaluation.composition import Subset, read_subset
+from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
+from ssmt.evaluation.gold import Cuts, Gold, gold_line, read_gold
+from ssmt.evaluation.model_output import Floats, gold_cuts, gold_posteriors, translate_lines
+from ssmt.evaluation.page import Page, Plot
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import open_for_writing
-from ssmt.version import __version__
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from ssmt.files import name_of, naming_lines, require_file
+from ssmt.progress import Reporter
+from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths
+from ssmt.training.log import read_log
+from ssmt.translator import Translator
 
 Record = dict[str, Any]  # a line of a run's log
+VALIDATION_SENTENCES = 100  # of a run's validation text, where no test set is given
 
 
 @dataclass(frozen=True)
-class Plot:
-    """A figure, the name of its files, and what stands above and below it."""
+class TestSet:
+    """Sentences to translate and to compare with, their files, and what the page calls them."""
 
-    name: str
-    figure: Figure
     title: str
-    caption: str = ""
+    source: str
+    reference: str
+    sources: list[str]
+    targets: list[str]
 
 
-class Page:
-    """Sections in the order in which they are added; `about` stands below the title."""
+def runs_report(
+    runs: Sequence[str | Path],
+    *,
+    source: str | Path | None = None,
+    reference: str | Path | None = None,
+    sentences: int | None = None,
+    hypotheses: Mapping[str, str | Path] | None = None,
+    gold: str | Path | None = None,
+    compositional: str | Path | None = None,
+    examples: int = 6,
+    title: str | None = None,
+    search: str | None = None,
+    beam: int = 5,
+    samples: int = 1000,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> Page:
+    """Show directories of training runs, or of models, as far as they have logs and weights.
 
-    def __init__(self, title: str, about: str) -> None:
-        self.title, self.about = title, about
-        self.figures: list[Plot] = []
-        self._sections: list[tuple[str, list[str]]] = []
+    Models translate the first `sentences` of the test set (`source` and `reference`; by default the beginning of the
+    first run's validation text; 0: none), beside other systems' translations of it (`hypotheses`, files by name).
+    `gold` are morphemes, as a file for `read_gold`; `compositional` is a directory of subsets of the test set, as
+    `extract_subsets` writes it. `samples` bootstrap samples test differences between systems.
+    """
+    plots.require()
+    reporter, hypotheses = reporter or Reporter(), hypotheses or {}
+    names = _names([Path(run) for run in runs])
+    test = _test_set(names.values(), source, reference, sentences)
+    _check_names(names, hypotheses)
+    if (hypotheses or compositional is not None) and reference is None:
+        raise UserError("Hypotheses and subsets need the test set they belong to: its source and its reference")
+    morphemes = None if gold is None else read_gold(gold)
+    systems = {name: read_lines(path) for name, path in hypotheses.items()}
+    for name, path in hypotheses.items():
+        assert reference is not None
+        require_equal_lengths(reference, len(read_lines(reference)), path, len(systems[name]))
+    subsets = [] if compositional is None or test is None else _subsets(Path(compositional), test)
+    translators = {name: Translator.load(run, device) for name, run in names.items() if (run / WEIGHTS).exists()}
 
-    @contextmanager
-    def section(self, title: str, text: str = "") -> Iterator[None]:
-        self._sections.append((title, [f"<p>{escape(text)}</p>"] if text else []))
-        yield
-
-    def html(self, fragment: str) -> None:
-        """Finished HTML: whoever made it has escaped its texts."""
-        self._sections[-1][1].append(fragment)
-
-    def table(self, table: Table) -> None:
-        self.html(table_html(table))
-
-    @contextmanager
-    def columns(self, narrow: bool = False) -> Iterator[None]:
-        """What is added inside stands side by side where there is room: two sentences, or several words (`narrow`)."""
-        self.html(f'<div class="columns{" narrow" if narrow else ""}">')
-        yield
-        self.html("</div>")
-
-    def plots(self, figures: Iterable[Plot], beside: Sequence[Table] = ()) -> None:
-        """Plots side by side where there is room, and tables beside the last one."""
-        elements = []
-        for plot in figures:
-            assert plot.name not in [other.name for other in self.figures], "every plot has files of its own"
-            self.figures.append(plot)
-            svg = plots.inline_svg(plot.figure, escape(plot.title), plot.name)
-            caption = f"<figcaption>{escape(plot.caption)}</figcaption>" if plot.caption else ""
-            elements.append(f"<figure><h3>{escape(plot.title)}</h3>{svg}{caption}</figure>")
-        if beside:
-            elements.append(f"<div>{''.join(map(table_html, beside))}</div>")
-        self.html(f'<div class="plots">{"".join(elements)}</div>')
-
-    def translations(self, source: str | None, lines: Mapping[str, str]) -> None:
-        """One sentence as every system translates it."""
-        rows = dict(lines) if source is None else {"source": source, **lines}
-        texts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in rows.items())
-        self.html(f'<dl class="translations">{texts}</dl>')
-
-    def render(self) -> str:
-        style = resources.files("ssmt.evaluation").joinpath("report.css").read_text(encoding="utf-8")
-        links, sections = [], []
-        for title, content in self._sections:
-            anchor = re.sub(r"\W+", "-", title.lower())
-            links.append(f'<a href="#{anchor}">{escape(title)}</a>')
-            sections.append(f'<section id="{anchor}"><h2>{escape(title)}</h2>{"".join(content)}</section>')
-        made = datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
-        return (
-            '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">'
-            f"<title>{escape(self.title)}</title><style>{style}</style></head><body><main>"
-            f"<header><h1>{escape(self.title)}</h1><p>{escape(self.about)}</p><nav>{''.join(links)}</nav></header>"
-            f"{''.join(sections)}<footer>Made by ssmt {__version__}, {made}.</footer></main></body></html>\n"
-        )
-
-    def write(self, path: str | Path) -> list[Path]:
-        """The page, and each plot as SVG and PNG in a folder beside it. Returns all files."""
-        path = Path(path)
-        folder = path.with_name(f"{path.stem}_plots")
-        files = [path]
-        try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            if self.figures:
-                folder.mkdir(exist_ok=True)
-        except OSError as error:
-            raise UserError(f"{error.filename}: cannot be made a directory ({error.strerror})") from None
-        with open_for_writing(path) as stream:
-            stream.write(self.render())
-        for plot in self.figures:
-            for ending in ("svg", "png"):
-                files.append(folder / f"{plot.name}.{ending}")
-                plots.save(plot.figure, files[-1])
-        return files
+    page = Page(title or " · ".join(names), _about(names, test, morphemes))
+    _show_runs(page, names, translators)
+    if test is not None and test.sources and (translators or systems):
+        given = {name: lines[: len(test.sources)] for name, lines in systems.items()}
+        systems = _translate(translators, test, search, beam, reporter) | given
+        how = f" Models decode by {search or 'their own'} search with beam {beam}." if translators else ""
+        _show_translations(page, test, systems, samples, examples, how)
+    if translators and morphemes is not None:
+        _show_segmentations(page, translators, morphemes, examples, list(names))
+    elif translators and test is not None and examples:
+        _show_segmented_examples(page, translators, test, examples)
+    if test is not None and subsets:
+        _show_divergence(page, subsets, systems, test, [*names, *hypotheses])
+    return page
 
 
-def table_html(table: Table) -> str:
-    def cell(value: Cell) -> str:
-        kinds = " ".join(kind for kind, on in (("best", value.underlined), ("bold", value.bold)) if on)
-        text = re.sub(r" (\[[^]]*\])$", r"<small>\1</small>", escape(value.text))  # an interval goes below its score
-        return f'<td class="{kinds}">{text}</td>' if kinds else f"<td>{text}</td>"
+def _names(runs: Sequence[Path]) -> dict[str, Path]:
+    """Runs by the last part of their paths, or by the whole of them where that is not enough."""
+    for run in runs:
+        if not (run / CONFIG).is_file() and not (run / "log.jsonl").is_file():
+            raise UserError(f"{run}: is no training run and no model (it has neither log.jsonl nor {CONFIG})")
+    short = {run.resolve().name: run for run in runs}
+    return short if len(short) == len(runs) else {str(run): run for run in runs}
 
-    caption = f"<caption>{escape(table.title)}</caption>" if table.title else ""
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
-    rows = "".join(f"<tr>{''.join(map(cell, row))}</tr>" for row in table.rows)
-    notes = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
-    notes = f'<ul class="notes">{notes}</ul>' if notes else ""
-    return (
-        f'<div class="table"><table>{caption}<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>{notes}'
-    )
+
+def _check_names(runs: Collection[str], hypotheses: Collection[str]) -> None:
+    if taken := {"source", "reference"} & {*runs, *hypotheses}:
+        raise UserError(f"No run or system can be called {min(taken)!r}: the page calls the test set's own text so")
+    if taken := {*runs} & {*hypotheses}:
+        raise UserError(f"A run is called {min(taken)!r} already: give the other system's hypotheses another name")
+
+
+def _test_set(
+    runs: Iterable[Path], source: str | Path | None, reference: str | Path | None, most: int | None
+) -> TestSet | None:
+    """The given test set, or the beginning of the first validation text that is found."""
+    if (source is None) != (reference is None):
+        raise UserError("A source and a reference belong together: the text to translate and its translation")
+    if source is not None and reference is not None:
+        require_file(reference)
+        sources, targets = read_parallel(source, reference)
+        part = "" if most is None or most >= len(sources) else f"the first {most:,} of "
+        title = f"{part}{len(sources):,} sentences of {Path(source).name}"
+        return TestSet(title, str(source), str(reference), sources[:most], targets[:most])
+    for run in runs:
+        paths = [run / "data" / "valid" / f"{side}.txt" for side in ("source", "target")]
+        if all(path.is_file() for path in paths):
+            sources, targets = read_parallel(*paths)
+            most = min(VALIDATION_SENTENCES if most is None else most, len(sources))
+            title = f"the first {most:,} sentences of the validation text"
+            return TestSet(title, str(paths[0]), str(paths[1]), sources[:most], targets[:most])
+    return None
+
+
+def _subsets(directory: Path, test: TestSet) -> list[Subset]:
+    """The subsets in a directory by their divergence; they must have been taken from this test set."""
+    files = sorted(directory.glob("divergence-*.json"))
+    if not files:
+        raise UserError(f"{directory}: holds no divergence-*.json, which `ssmt compositional` writes")
+    subsets = []
+    for file in files:
+        subset = read_subset(file)
+        text = file.with_suffix(".target")
+        lines = read_lines(text)
+        if max(subset.chosen) > len(test.targets) or lines != [test.targets[n - 1] for n in subset.line_numbers]:
+            raise UserError(
+                f"{name_of(text)}: its lines are not those of the test set at {file.stem}.lines. Give the source and "
+                f"the reference that `ssmt compositional` chose from, and all of their sentences"
+            )
+        subsets.append(subset)
+    return sorted(subsets, key=lambda subset: subset.target_divergence)
+
+
+def _about(names: Mapping[str, Path], test: TestSet | None, gold: Gold | None) -> str:
+    parts = [f"{len(names)} {'run' if len(names) == 1 else 'runs'}"]
+    parts += [f"translation of {test.title}"] if test is not None and test.sources else []
+    parts += [f"morphemes of {Path(gold.name).name}"] if gold is not None else []
+    return "; ".join(parts) + "."
+
+
+def _show_runs(page: Page, names: Mapping[str, Path], translators: Mapping[str, Translator]) -> None:
+    logs = {name: read_log(run) if (run / "log.jsonl").exists() else [] for name, run in names.items()}
+    with page.section("Training"):
+        page.table(runs_table(logs, {name: _settings(translator) for name, translator in translators.items()}))
+        if curves := learning_curves({name: log for name, log in logs.items() if log}):
+            page.plots(curves)
+
+
+def _settings(translator: Translator) -> dict[str, Any]:
+    network, lexicon = translator.config.network, getattr(translator.vocabulary, "lexicon", None)
+    parameters = sum(parameter.numel() for parameter in translator.model.parameters())
+    return {
+        "Model": translator.config.model,
+        "Parameters": f"{parameters / 1e6:.1f} M",
+        "Layers": f"{network.encoder_layers}+{network.decoder_layers}",
+        "Width": network.width,
+        "Lexicon": f"{len(lexicon):,}" if lexicon is not None and network.lexicon else "none",
+    }
 
 
 def learning_curves(logs: Mapping[str, Sequence[Record]]) -> list[Plot]:
     """Validation (and training) numbers of each run over updates and over minutes, as far as the logs have them."""
-    found = []
+    curves = []
     for key, train_key, label, title in (
         ("valid_bits_per_character", "bits_per_character", "bits per character", "Bits per character"),
         ("valid_chrf", "", "validation chrF", "chrF"),
@@ -154,8 +195,8 @@ def learning_curves(logs: Mapping[str, Sequence[Record]]) -> list[Plot]:
             figure = plots.learning_curve(
                 validated, {name: curve for name, curve in trained.items() if curve[0]}, unit, label
             )
-            found.append(Plot(f"{key.removeprefix('valid_')}-over-{unit}", figure, f"{title} over {unit}"))
-    return found
+            curves.append(Plot(f"{key.removeprefix('valid_')}-over-{unit}", figure, f"{title} over {unit}"))
+    return curves
 
 
 def _points(log: Sequence[Record], x: str, y: str) -> plots.Points:
@@ -188,3 +229,123 @@ def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Rec
         )
     heads = ("Run", *columns, "Updates", "Minutes", "Bits/char ↓", "chrF")
     return Table(heads, tuple(rows), "", ("Bits per character and chrF: the best validation of each run.",))
+
+
+def _translate(
+    translators: Mapping[str, Translator], test: TestSet, search: str | None, beam: int, reporter: Reporter
+) -> dict[str, list[str]]:
+    systems = {}
+    with naming_lines({"source": test.source}):
+        for name, translator in translators.items():
+            title = f"translating with {name}"
+            translations = translate_lines(
+                translator, test.sources, search=search, beam=beam, reporter=reporter, title=title
+            )
+            systems[name] = [best.text for best in translations]
+    return systems
+
+
+def _show_translations(
+    page: Page, test: TestSet, systems: Mapping[str, Sequence[str]], samples: int, examples: int, how: str
+) -> None:
+    scores = translation.evaluate_translations(systems, test.targets, samples=samples)
+    with page.section("Translation", f"{test.title[0].upper()}{test.title[1:]}.{how}"):
+        page.table(translation.as_table(scores, intervals=len(systems) <= 6 and samples > 0))
+        with page.columns():
+            for row in evenly_spaced(test.targets, examples):
+                translations = {name: lines[row] for name, lines in systems.items()}
+                page.translations(test.sources[row], {"reference": test.targets[row], **translations})
+
+
+def _show_segmented_examples(page: Page, translators: Mapping[str, Translator], test: TestSet, examples: int) -> None:
+    """Of a test set without gold morphemes."""
+    rows = evenly_spaced(test.targets, examples)
+    lines = tuple(gold_line(test.targets[row], None, number=row + 1, source=test.sources[row]) for row in rows)
+    shown = Gold(test.title, "sentences", lines)
+    with naming_lines({"source": test.source, "target": test.reference}):
+        cuts = {name: gold_cuts(translator, shown) for name, translator in translators.items()}
+        posteriors = {name: gold_posteriors(translator, shown) for name, translator in translators.items()}
+    _show_examples(page, shown, cuts, posteriors, examples, has_gold=False)
+
+
+def _show_segmentations(
+    page: Page, translators: Mapping[str, Translator], gold: Gold, examples: int, order: Sequence[str]
+) -> None:
+    with naming_lines({"source": gold.name, "target": gold.name}):
+        cuts = {name: gold_cuts(translator, gold) for name, translator in translators.items()}
+        posteriors = {name: gold_posteriors(translator, gold) for name, translator in translators.items()}
+    if examples:
+        _show_examples(page, gold, cuts, posteriors, examples, has_gold=True)
+    scores = {name: morphology.evaluate_segmentation(gold, cuts[name]) for name in translators}
+    curves = {name: morphology.precision_recall_curve(gold, posteriors[name]) for name in translators}
+    points = {name: score.boundary_point for name, score in scores.items()}
+    words = next(iter(scores.values())).words
+    context = "in sentences, given their source" if gold.context == "sentences" else "one by one"
+    with page.section("Morphemes", f"{words:,} words of {Path(gold.name).name}, segmented {context}."):
+        figure = plots.precision_recall(curves, points, order=order)
+        caption = "Along a curve the posterior threshold falls. Filled: the most probable segmentation."
+        boundaries, identified = (
+            morphology.as_table(scores, measure, decimals=1) for measure in ("boundary", "identification")
+        )
+        page.plots(
+            [Plot("precision-recall", figure, "Precision and recall of boundaries", caption)],
+            beside=[replace(boundaries, notes=()), identified],
+        )
+
+
+def _show_examples(
+    page: Page,
+    shown: Gold,
+    cuts: Mapping[str, Sequence[Cuts]],
+    posteriors: Mapping[str, Sequence[Floats]],
+    examples: int,
+    *,
+    has_gold: bool,
+) -> None:
+    legend = (
+        "Every segment has a colour of its own, the same wherever it occurs. A bar between two letters is as high as "
+        "the posterior probability of a cut there."
+    )
+    with page.section("Segmentation", legend):
+        if has_gold:
+            page.html(
+                '<p class="key"><span><b style="background:var(--right)"></b>cut where the gold has one</span>'
+                '<span><b style="background:var(--wrong)"></b>cut where it has none</span>'
+                "<span>below each word: its gold morphemes</span></p>"
+            )
+        hues = Hues()
+        with page.columns(narrow=shown.context == "words"):
+            for row in evenly_spaced(shown.texts, examples):
+                segmented = [
+                    SegmentedText(name, shown.texts[row], cuts[name][row], posteriors[name][row].tolist())
+                    for name in cuts
+                ]
+                line = shown.lines[row]
+                right = line.cuts if has_gold else None
+                page.html(example_html(line.source, segmented, right, hues, name_systems=len(cuts) > 1))
+
+
+def _show_divergence(
+    page: Page,
+    subsets: Sequence[Subset],
+    systems: Mapping[str, Sequence[str]],
+    test: TestSet,
+    order: Sequence[str],
+) -> None:
+    figures = []
+    if systems:
+        rows = {
+            f"divergence {subset.target_divergence:g}\nreached: {subset.compound_divergence:.2f}": [
+                number - 1 for number in subset.line_numbers
+            ]
+            for subset in subsets
+        }
+        reports = translation.evaluate_subsets(systems, [test.targets], rows, metrics=["chrF"], samples=0)
+        chrf = {label: {name: report[name, "chrF"].score for name in systems} for label, report in reports.items()}
+        bars = plots.bars(chrf, "chrF", order=order)
+        figures.append(Plot("divergence-chrf", bars, "chrF on easier and harder subsets"))
+    caption = "Words (compounds, alpha 0.1) and morphemes (atoms, alpha 0.5), compared with the training text."
+    figures.append(Plot("divergence-growth", plots.growth(subsets), "Divergence while the subsets grow", caption))
+    text = "Subsets of the test set with new words made of known morphemes: the higher the divergence, the newer."
+    with page.section("Compositional generalisation", text):
+        page.plots(figures)

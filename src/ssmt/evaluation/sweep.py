@@ -1,6 +1,7 @@
-"""Sweeps: one model decoded in many ways (the paper's Table 7), or many models trained over a grid (its Figure 4).
+"""A sweep and its directory, whether models are decoded in many ways (`sweep_decoding`) or trained over a grid
+(`sweep_training`).
 
-A sweep is a directory. What is finished is never done again, so a stopped sweep goes on where it was, and a later one
+What is finished is never done again, so a stopped sweep goes on where it was, and a later one
 with more beams or values adds to it:
 
     sweep.json             what every point has in common: files, models, settings; another sweep is refused
@@ -13,25 +14,21 @@ with more beams or values adds to it:
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
-import re
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssmt.config import Config, Section, with_settings
-from ssmt.errors import UserError
+from ssmt.errors import UserError, renumbered
 from ssmt.evaluation import plots, tables
-from ssmt.evaluation.tables import Cell, Table
+from ssmt.evaluation.model_output import translate_lines
+from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import evaluate_translations
 from ssmt.files import open_for_reading, open_for_writing, require_file
 from ssmt.progress import Reporter
-from ssmt.training.log import kept_bits
-from ssmt.translator import LineError
+from ssmt.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,6 +37,16 @@ Record = dict[str, Any]
 Translate = Callable[[Sequence[str]], list[str]]
 BLOCK = 64  # lines that are decoded, and saved, together
 METRICS = ("BLEU", "chrF")
+
+
+@dataclass(frozen=True)
+class SweepResults:
+    """The finished points of a sweep, with their table if there are any, and why others failed."""
+
+    records: list[Record]
+    table: Table | None
+    points: int  # that were asked for
+    failed: Mapping[str, str] = field(default_factory=dict)
 
 
 class SweepDirectory:
@@ -56,7 +63,7 @@ class SweepDirectory:
             if different := [key for key in {**there, **wanted} if there.get(key) != wanted.get(key)]:
                 raise UserError(
                     f"{path}: holds a sweep of something else ({', '.join(different)} differ). "
-                    f"Repeat its options to go on with it, or choose another --output"
+                    f"Repeat its options to go on with it, or choose another directory"
                 )
         else:
             with open_for_writing(begun) as stream:
@@ -95,15 +102,13 @@ class SweepDirectory:
         with reporter.bar(f"decoding {point}", len(sources)) as bar, open(path, "a", encoding="utf-8") as stream:
             while done < len(sources):
                 begun = time.perf_counter()
-                try:
-                    found = translate(sources[done : done + BLOCK])
-                except LineError as error:
-                    raise LineError(error.kind, done + error.number, error.problem) from None
-                block = {"seconds": time.perf_counter() - begun, "translations": found, "weights": weights}
+                with renumbered(range(done + 1, len(sources) + 1)):
+                    translations = translate(sources[done : done + BLOCK])
+                block = {"seconds": time.perf_counter() - begun, "translations": translations, "weights": weights}
                 stream.write(json.dumps(block, ensure_ascii=False) + "\n")
                 stream.flush()
                 blocks.append(block)
-                done += len(found)
+                done += len(translations)
                 bar.advance(done)
         return [line for block in blocks for line in block["translations"]], sum(block["seconds"] for block in blocks)
 
@@ -134,6 +139,10 @@ def _whole_blocks(path: Path, weights: str) -> list[Record]:
     return blocks
 
 
+def translate_with(translator: Translator, search: str | None, beam: int) -> Translate:
+    return lambda sources: [best.text for best in translate_lines(translator, sources, search=search, beam=beam)]
+
+
 def scores(translations: Sequence[str], references: Sequence[Sequence[str]]) -> Record:
     report = evaluate_translations({"": translations}, references, metrics=METRICS, samples=0)
     return {metric: report["", metric].score for metric in METRICS} | {
@@ -149,141 +158,3 @@ def digest(path: str | Path) -> str:
         while piece := stream.read(1 << 20):
             content.update(piece)
     return content.hexdigest()[:16]
-
-
-# Decoding
-
-
-def decoding_table(records: Sequence[Record], sentences: int) -> Table:
-    """The paper's Table 7: a row for each beam, three columns for each search."""
-    beams = sorted({record["beam"] for record in records})
-    found = {(_system(record, records), record["beam"]): record for record in records}
-    systems = list(dict.fromkeys(system for system, _ in found))
-    best = {metric: f"{max(record[metric] for record in records):.1f}" for metric in METRICS}
-    columns = ["Beam", *(f"{system} {column}" for system in systems for column in (*METRICS, "s"))]
-    rows = []
-    for beam in beams:
-        row = [Cell(str(beam))]
-        for system in systems:
-            record = found.get((system, beam))
-            if record is None:
-                row += [Cell("–")] * 3
-                continue
-            numbers = {metric: f"{record[metric]:.1f}" for metric in METRICS}
-            row += [Cell(number, bold=number == best[metric]) for metric, number in numbers.items()]
-            row.append(Cell(f"{record['seconds'] / max(sentences, 1):.3f}"))
-        rows.append(tuple(row))
-    notes = [f"s: seconds a sentence, in batches of up to {BLOCK} sentences. Bold: best."]
-    notes += [f"{metric}: {signature}" for metric, signature in records[0]["signatures"].items()]
-    return Table(tuple(columns), tuple(rows), f"Searches and beams on {sentences:,} sentences", tuple(notes))
-
-
-def decoding_plot(records: Sequence[Record]) -> Figure:
-    series: dict[str, tuple[list[float], list[float]]] = {}
-    for record in sorted(records, key=lambda record: record["beam"]):
-        x, y = series.setdefault(_system(record, records), ([], []))
-        x.append(record["beam"])
-        y.append(record["chrF"])
-    return plots.lines(dict(sorted(series.items())), "beam", "chrF")
-
-
-def _system(record: Record, records: Sequence[Record]) -> str:
-    several = len({other["model"] for other in records}) > 1
-    return f"{record['model']} {record['search']}" if several else str(record["search"])
-
-
-# Training
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Settings that take the same value together, and the values they take."""
-
-    keys: tuple[str, ...]
-    values: tuple[str, ...]
-
-    @property
-    def label(self) -> str:
-        """Keys without their sections, but where two sections have the same key."""
-        return "+".join(key if _is_ambiguous(key) else key.rpartition(".")[2] for key in self.keys)
-
-
-def _is_ambiguous(key: str) -> bool:
-    sections = [field.default for field in Config.model_fields.values() if isinstance(field.default, Section)]
-    return sum(key.rpartition(".")[2] in type(section).model_fields for section in sections) > 1
-
-
-def parse_axis(text: str) -> Axis:
-    """`network.encoder_layers+network.decoder_layers=2,4,6`."""
-    keys, equals, values = text.partition("=")
-    axis = Axis(tuple(keys.split("+")), tuple(value.strip() for value in values.split(",")))
-    if not equals or not all(axis.keys) or not all(axis.values):
-        raise UserError(f"--grid {text}: expected KEY=VALUE,VALUE..., for example --grid text.lexicon_size=1000,5000")
-    return axis
-
-
-def grid(axes: Sequence[Axis], base: Config) -> Iterator[tuple[str, dict[str, str], Config]]:
-    """Each point's name, its values by axis, and its settings."""
-    keys = Counter(key for axis in axes for key in axis.keys)
-    if keys.most_common(1)[0][1] > 1:
-        raise UserError(f"--grid: {keys.most_common(1)[0][0]} is given twice")
-    for values in itertools.product(*(dict.fromkeys(axis.values) for axis in axes)):
-        chosen = {axis.label: value for axis, value in zip(axes, values, strict=True)}
-        settings = [f"{key}={value}" for axis, value in zip(axes, values, strict=True) for key in axis.keys]
-        name = re.sub(r"[^\w.+-]", "_", ".".join(f"{label}-{value}" for label, value in chosen.items()))
-        yield name, chosen, with_settings(base, settings)
-
-
-def training_record(values: Mapping[str, str], log: Sequence[Record], parameters: int) -> Record:
-    """A trained point's numbers, from its log."""
-    return {
-        "values": dict(values),
-        "parameters": parameters,
-        "updates": max((line["update"] for line in log), default=0),
-        "minutes": max((line.get("minutes", 0.0) for line in log), default=0.0),
-        "bits_per_character": kept_bits(log),
-    }
-
-
-def training_table(records: Sequence[Record], sentences: int) -> Table:
-    axes = list(dict.fromkeys(axis for record in records for axis in record["values"]))
-    best = {metric: f"{max(record[metric] for record in records):.1f}" for metric in METRICS}
-    fewest = f"{min(record['bits_per_character'] for record in records):.4f}"
-    columns = (*axes, "Parameters", "Updates", "Minutes", "bits/char ↓", *METRICS)
-    rows = []
-    for record in sorted(records, key=lambda record: [_in_order(record["values"].get(axis, "")) for axis in axes]):
-        bits = f"{record['bits_per_character']:.4f}"
-        numbers = {metric: f"{record[metric]:.1f}" for metric in METRICS}
-        rows.append(
-            (
-                *(Cell(record["values"].get(axis, "–")) for axis in axes),
-                Cell(f"{record['parameters'] / 1e6:.2f} M"),
-                Cell(f"{record['updates']:,}"),
-                Cell(f"{record['minutes']:.1f}"),
-                Cell(bits, bold=bits == fewest),
-                *(Cell(number, bold=number == best[metric]) for metric, number in numbers.items()),
-            )
-        )
-    notes = [f"On {sentences:,} validation sentences. Bold: best."]
-    notes += [f"{metric}: {signature}" for metric, signature in records[0]["signatures"].items()]
-    return Table(columns, tuple(rows), "Training over a grid", tuple(notes))
-
-
-def training_plot(records: Sequence[Record]) -> Figure:
-    """chrF over the first axis, a line for each combination of the others (the paper's Figure 4)."""
-    axes = list(dict.fromkeys(axis for record in records for axis in record["values"]))
-    series: dict[str, tuple[list[str], list[float]]] = {}
-    for record in sorted(records, key=lambda record: [_in_order(record["values"].get(axis, "")) for axis in axes]):
-        name = ", ".join(f"{axis} {record['values'].get(axis, '–')}" for axis in axes[1:]) or "chrF"
-        x, y = series.setdefault(name, ([], []))
-        x.append(record["values"].get(axes[0], "–"))
-        y.append(record["chrF"])
-    return plots.categories(series, axes[0], "validation chrF")
-
-
-def _in_order(value: str) -> tuple[float, str]:
-    """Numbers by size, then words."""
-    try:
-        return float(value), ""
-    except ValueError:
-        return float("inf"), value

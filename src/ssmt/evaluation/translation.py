@@ -121,15 +121,15 @@ def evaluate_translations(
     lines = {name: list(systems[name]) for name in ordered}
     built = {name: _BUILD[name](streams) for name in metrics}
 
-    found = _test(built, ordered, lines, samples)
-    best = {metric: _best(metric, {name: found[name, metric].score for name in systems}) for metric in metrics}
-    to_best = _p_values_to_best(best, found, built, ordered, lines, samples)
+    results = _test(built, ordered, lines, samples)
+    best = {metric: _best(metric, {name: results[name, metric].score for name in systems}) for metric in metrics}
+    to_best = _p_values_to_best(best, results, built, ordered, lines, samples)
 
     scores = []
     for system in systems:
         for metric in metrics:
-            result = found[system, metric]
-            is_best = result.score == found[best[metric], metric].score
+            result = results[system, metric]
+            is_best = result.score == results[best[metric], metric].score
             p_to_best = to_best[system, metric]
             indistinct = p_to_best is not None and p_to_best >= SIGNIFICANCE_LEVEL
             scores.append(
@@ -147,6 +147,28 @@ def evaluate_translations(
                 )
             )
     return TranslationReport(tuple(scores), baseline, len(streams[0]), len(streams), samples)
+
+
+def evaluate_subsets(
+    systems: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
+    subsets: Mapping[str, Sequence[int]],
+    *,
+    metrics: Sequence[str] = METRICS,
+    baseline: str | None = None,
+    samples: int = 1000,
+) -> dict[str, TranslationReport]:
+    """As `evaluate_translations`, on each of some subsets of the test set, given by their rows (from 0)."""
+    return {
+        name: evaluate_translations(
+            {system: [lines[row] for row in rows] for system, lines in systems.items()},
+            [[lines[row] for row in rows] for lines in references],
+            metrics=metrics,
+            baseline=baseline,
+            samples=samples,
+        )
+        for name, rows in subsets.items()
+    }
 
 
 def as_dict(report: TranslationReport) -> dict[str, Any]:
@@ -239,15 +261,15 @@ def _test(
         )
         signatures, columns = test()
         ((title, signature),) = signatures.items()  # sacrebleu calls chrF by its settings: chrF2, chrF2++
-        for name, found in zip(names, columns[title], strict=True):
+        for name, result in zip(names, columns[title], strict=True):
             first = columns[title][0]
-            assert not isinstance(found, str)
+            assert not isinstance(result, str)
             assert not isinstance(first, str)
-            p_value = _float(found.p_value)
-            if p_value is not None and (found.score, found.mean) == (first.score, first.mean):
+            p_value = _float(result.p_value)
+            if p_value is not None and (result.score, result.mean) == (first.score, first.mean):
                 p_value = 1.0  # sacrebleu counts samples that differ by more than nothing, finds none, and says 0.001
             results[name, metric_name] = _Result(
-                float(found.score), str(signature), _float(found.mean), _float(found.ci), p_value
+                float(result.score), str(signature), _float(result.mean), _float(result.ci), p_value
             )
     return results
 
@@ -258,7 +280,7 @@ def _best(metric: str, scores: Mapping[str, float]) -> str:
 
 def _p_values_to_best(
     best: Mapping[str, str],
-    found: Mapping[tuple[str, str], _Result],
+    results: Mapping[tuple[str, str], _Result],
     metrics: Mapping[str, Metric],
     names: Sequence[str],
     lines: Mapping[str, list[str]],
@@ -270,13 +292,13 @@ def _p_values_to_best(
     for champion in dict.fromkeys(best.values()):
         won = {metric: metrics[metric] for metric in metrics if best[metric] == champion}
         if champion == baseline:
-            tested = found
+            tested = results
         else:
             tested = _test(won, [champion, *(name for name in others if name != champion)], lines, samples)
         for metric in won:
             p_values.update({(name, metric): tested[name, metric].p_value for name in others})
             # The test is symmetric: best against baseline is baseline against best.
-            p_values[baseline, metric] = found[champion, metric].p_value
+            p_values[baseline, metric] = results[champion, metric].p_value
     return p_values
 
 

@@ -98,7 +98,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in table.items():
         inner = _as_table(value)
-        flat |= {f"{key}_{name}": one for name, one in _flat(inner).items()} if inner else {key: value}
+        flat |= {f"{key}_{name}": option for name, option in _flat(inner).items()} if inner else {key: value}
     return flat
 
 

@@ -1,0 +1,265 @@
+"""Systems side by side on one test set, be they files or models: by their translations, or by their segmentations.
+
+evaluation = evaluate_systems(["test.zu"], hypotheses={"bpe": "bpe.txt"}, models={"ssmt": "run"}, source="test.en")
+print(tables.markdown(evaluation.tables()[0]))
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ssmt.errors import UserError, renumbered
+from ssmt.evaluation import morphology, plots, translation
+from ssmt.evaluation.gold import Cuts, Gold, read_gold, read_segmented
+from ssmt.evaluation.model_output import Floats, gold_cuts, gold_posteriors, translate_lines
+from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
+from ssmt.evaluation.tables import Table
+from ssmt.evaluation.translation import TranslationReport
+from ssmt.files import name_of, naming_lines, open_for_writing
+from ssmt.progress import Reporter
+from ssmt.text.lines import read_lines, require_equal_lengths
+from ssmt.translator import Translator
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WHOLE = ""  # the name of a test set of which no subsets are taken
+
+
+def _require_distinct(files: Collection[str], models: Collection[str]) -> None:
+    if both := {*files} & {*models}:
+        raise UserError(f"Two systems are called {min(both)!r}: give each a name of its own")
+
+
+# Translations
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The scores on each subset of the test set, or on the whole of it."""
+
+    reports: dict[str, TranslationReport]
+
+    def tables(self, *, intervals: bool = False) -> list[Table]:
+        return [
+            translation.as_table(report, intervals=intervals, of_what=subset) for subset, report in self.reports.items()
+        ]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        records = [{"subset": subset} | translation.as_dict(report) for subset, report in self.reports.items()]
+        return records[0] if WHOLE in self.reports else {"subsets": records}
+
+    def figure(self) -> Figure:
+        """chrF, or the first metric where there is none, of each system on each subset (the paper's Figure 3)."""
+        metrics = next(iter(self.reports.values())).metrics
+        metric = "chrF" if "chrF" in metrics else metrics[0]
+        values = {
+            subset or f"{report.sentences:,} sentences": {name: report[name, metric].score for name in report.systems}
+            for subset, report in self.reports.items()
+        }
+        return plots.bars(values, metric)
+
+
+def evaluate_systems(
+    references: Sequence[str | Path],
+    *,
+    hypotheses: Mapping[str, str | Path] | None = None,
+    models: Mapping[str, str | Path] | None = None,
+    source: str | Path | None = None,
+    subsets: Sequence[str | Path] = (),
+    metrics: Sequence[str] = translation.METRICS,
+    baseline: str | None = None,
+    samples: int = 1000,
+    search: str | None = None,
+    beam: int = 5,
+    translations: str | Path | None = None,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> Evaluation:
+    """Score files of translations, and what models make of the source; `subsets` are as in `read_line_numbers`.
+
+    Models translate only the lines that are scored; a directory `translations` keeps them, as NAME.txt.
+    """
+    reporter, hypotheses, models = reporter or Reporter(), hypotheses or {}, models or {}
+    _require_distinct(hypotheses, models)
+    translation.check_choices([*hypotheses, *models], metrics, baseline)
+    if translations is not None:
+        if not models:
+            raise UserError("There is no model whose translations could be kept")
+        _make(Path(translations))
+    systems, reference_lines = translation.read_translations(references, hypotheses)
+    lines = len(reference_lines[0])
+    sources = _sources(source, models, references[0], lines)
+    rows_of = read_line_numbers(subsets, references[0], lines) if subsets else {WHOLE: range(lines)}
+    rows = sorted(set().union(*rows_of.values()))
+    for name, directory in models.items():
+        with naming_lines({"source": source}), renumbered([row + 1 for row in rows]):
+            best = translate_lines(
+                Translator.load(directory, device),
+                [sources[row] for row in rows],
+                search=search,
+                beam=beam,
+                reporter=reporter,
+                title=f"translating with {name}",
+            )
+        translated = {row: candidate.text for row, candidate in zip(rows, best, strict=True)}
+        systems[name] = [translated.get(row, "") for row in range(lines)]
+        if translations is not None:
+            with open_for_writing(Path(translations) / f"{name}.txt") as stream:
+                stream.writelines(f"{text}\n" for text in translated.values())
+    return Evaluation(
+        translation.evaluate_subsets(
+            systems, reference_lines, rows_of, metrics=metrics, baseline=baseline, samples=samples
+        )
+    )
+
+
+def read_line_numbers(paths: Sequence[str | Path], reference: str | Path, lines: int) -> dict[str, Sequence[int]]:
+    """The rows (from 0) that each file of line numbers (from 1) names, by the file's name; a directory stands for the
+    files of subsets in it. `lines` is how many `reference` has."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        inside = sorted(path.glob("*.lines")) if path.is_dir() else [path]
+        if not inside:
+            raise UserError(f"{path}: holds no *.lines, the files of line numbers that `ssmt compositional` writes")
+        files += inside
+    subsets: dict[str, Sequence[int]] = {}
+    for file in files:
+        rows = []
+        for number, text in enumerate(read_lines(file), start=1):
+            if not text.strip().isdecimal() or not 1 <= int(text) <= lines:
+                raise UserError(
+                    f"{file}, line {number}: {text!r} is no line number of {name_of(reference)}, which has {lines:,}"
+                )
+            rows.append(int(text) - 1)
+        if not rows:
+            raise UserError(f"{file}: is empty, there is nothing to evaluate")
+        name = file.name.removesuffix(".lines")
+        subsets[name if name not in subsets else str(file)] = rows
+    return subsets
+
+
+def _sources(source: str | Path | None, models: Collection[str], reference: str | Path, lines: int) -> list[str]:
+    if source is None:
+        if models:
+            raise UserError("A model needs a source: the text that it shall translate")
+        return []
+    sources = read_lines(source)
+    require_equal_lengths(reference, lines, source, len(sources))
+    return sources
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(f"{directory}: cannot be made ({error.strerror})") from None
+
+
+# Segmentations
+
+
+@dataclass(frozen=True)
+class SegmentationComparison:
+    """Scores by system. A model is there by its most probable segmentation, and by those of posterior thresholds."""
+
+    gold: Gold
+    scores: dict[str, MorphologyScores]
+    curves: dict[str, PrecisionRecallCurve] = field(default_factory=dict)  # of the models
+    thresholds: dict[str, dict[str, float]] = field(default_factory=dict)  # of each model, by the name of its system
+    tuned_on: str | None = None
+
+    def tables(self) -> list[Table]:
+        """Boundaries and identification (the paper's Tables 5 and 6), each by micro and by macro average."""
+        tables = [
+            morphology.as_table(self.scores, measure, average)
+            for measure in ("boundary", "identification")
+            for average in ("micro", "macro")
+        ]
+        if self.tuned_on is None:
+            return tables
+        note = f"Tuned: the threshold with the best F1 of boundaries (micro) on {self.tuned_on}."
+        return [replace(table, notes=(*table.notes, note)) for table in tables]
+
+    def record(self) -> dict[str, Any]:
+        """For JSON."""
+        posteriors = {
+            name: {
+                "average_precision": curve.average_precision,
+                "best_f1": float(curve.f1[curve.best]),
+                "best_threshold": curve.best_threshold if math.isfinite(curve.best_threshold) else None,
+                "thresholds": self.thresholds[name],
+            }
+            for name, curve in self.curves.items()
+        }
+        return {"gold": self.gold.name, "systems": morphology.as_dict(self.scores), "posteriors": posteriors}
+
+    def figure(self) -> Figure:
+        return plots.precision_recall(self.curves, {name: score.boundary_point for name, score in self.scores.items()})
+
+
+def compare_segmentations(
+    gold: str | Path,
+    *,
+    segmented: Mapping[str, str | Path] | None = None,
+    models: Mapping[str, str | Path] | None = None,
+    separator: str = "|",
+    threshold: float | None = None,
+    tune_on: str | Path | None = None,
+    curves: bool = True,
+    conditioned: bool = True,
+    samples: int = 1000,
+    seed: int = 0,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> SegmentationComparison:
+    """Compare segmentations, from files for `read_segmented` and by models, with a gold file for `read_gold`.
+
+    Models also cut where the posterior is at least `threshold`, and at least what is best on the gold file `tune_on`.
+    `conditioned`: on the source, where the gold has one. Without `curves`, posteriors that nothing else needs are not
+    computed.
+    """
+    reporter, segmented, models = reporter or Reporter(), segmented or {}, models or {}
+    _require_distinct(segmented, models)
+    measured, tuning = read_gold(gold), None if tune_on is None else read_gold(tune_on)
+    predicted = {name: read_segmented(path, measured.texts, separator=separator) for name, path in segmented.items()}
+    curve_of, thresholds = {}, {}
+    for name, directory in models.items():
+        translator = Translator.load(directory, device)
+        reporter.say(f"Segmenting {len(measured.lines):,} lines with {name}")
+        predicted[name], posteriors = _segmented(
+            translator, measured, conditioned, posteriors=curves or tuning is not None or threshold is not None
+        )
+        if posteriors is None:
+            continue
+        curve_of[name] = morphology.precision_recall_curve(measured, posteriors)
+        thresholds[name] = {} if threshold is None else {f"{name}, posterior >= {threshold:g}": threshold}
+        if tuning is not None:
+            best = _best_threshold(translator, tuning, conditioned)
+            thresholds[name][f"{name}, posterior >= {best:.3g} (tuned)"] = best
+        for system, value in thresholds[name].items():
+            predicted[system] = morphology.cuts_above(posteriors, value)
+    scores = {
+        name: morphology.evaluate_segmentation(measured, cuts, samples=samples, seed=seed)
+        for name, cuts in predicted.items()
+    }
+    return SegmentationComparison(measured, scores, curve_of, thresholds, None if tuning is None else tuning.name)
+
+
+def _segmented(
+    translator: Translator, gold: Gold, conditioned: bool, *, posteriors: bool
+) -> tuple[list[Cuts], list[Floats] | None]:
+    with naming_lines({"source": gold.name, "target": gold.name}):
+        cuts = gold_cuts(translator, gold, conditioned=conditioned)
+        return cuts, gold_posteriors(translator, gold, conditioned=conditioned) if posteriors else None
+
+
+def _best_threshold(translator: Translator, gold: Gold, conditioned: bool) -> float:
+    with naming_lines({"source": gold.name, "target": gold.name}):
+        posteriors = gold_posteriors(translator, gold, conditioned=conditioned)
+    return morphology.precision_recall_curve(gold, posteriors).best_threshold

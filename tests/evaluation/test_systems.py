@@ -1,0 +1,94 @@
+"""Systems compared from Python: those of files and those of models, on a test set and on subsets of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ssmt.errors import UserError
+from ssmt.evaluation.gold import read_gold
+from ssmt.evaluation.morphology import evaluate_segmentation
+from ssmt.evaluation.systems import compare_segmentations, evaluate_systems, read_line_numbers
+from ssmt.evaluation.translation import evaluate_translations
+from ssmt.text.preparation import TrainingFiles
+from ssmt.translator import Translator
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def write(path: Path, lines: list[str]) -> Path:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_a_model_is_scored_on_the_lines_of_a_subset(
+    model_directory: Path, toy_files: TrainingFiles, tmp_path: Path
+) -> None:
+    numbers = write(tmp_path / "some.lines", ["3", "1", "8"])
+    evaluation = evaluate_systems(
+        [toy_files.valid_target],
+        hypotheses={"right": toy_files.valid_target},
+        models={"toy": model_directory},
+        source=toy_files.valid_source,
+        subsets=[numbers],
+        metrics=["chrF"],
+        samples=0,
+        beam=1,
+        translations=tmp_path / "kept",
+        device="cpu",
+    )
+    sources, targets = ([lines_of(path)[row] for row in (2, 0, 7)] for path in toy_files_of(toy_files))
+    texts = Translator.load(model_directory, "cpu").translate(sources, beam=1).texts
+    expected = evaluate_translations({"right": targets, "toy": texts}, targets, metrics=["chrF"], samples=0)
+    assert evaluation.reports == {"some": expected}
+    assert [table.title for table in evaluation.tables()] == ["Translation of 3 sentences of some"]
+    assert [subset["subset"] for subset in evaluation.record()["subsets"]] == ["some"]
+    assert lines_of(tmp_path / "kept" / "toy.txt") == [texts[1], texts[0], texts[2]]
+
+
+def toy_files_of(files: TrainingFiles) -> tuple[Path, Path]:
+    return files.valid_source, files.valid_target
+
+
+def test_what_is_wrong_with_systems_is_said_in_words_of_python(
+    model_directory: Path, toy_files: TrainingFiles, tmp_path: Path
+) -> None:
+    reference, models = [toy_files.valid_target], {"toy": model_directory}
+    for wrong, message in (
+        ({"models": models}, "A model needs a source"),
+        ({"models": models, "hypotheses": {"toy": reference[0]}}, "Two systems are called 'toy'"),
+        ({"hypotheses": {"a": reference[0]}, "translations": tmp_path}, "no model whose translations could be kept"),
+        ({"hypotheses": {"a": reference[0]}, "subsets": [tmp_path]}, r"holds no \*.lines"),
+    ):
+        with pytest.raises(UserError, match=message) as refusal:
+            evaluate_systems(reference, **wrong)  # type: ignore[arg-type]
+        assert "--" not in str(refusal.value)
+
+
+def test_subsets_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        write(tmp_path / folder / "hard.lines", ["2"])
+    rows = read_line_numbers([tmp_path / "a", tmp_path / "b"], "reference", 2)
+    assert rows == {"hard": [1], str(tmp_path / "b" / "hard.lines"): [1]}
+
+
+def test_a_gold_file_is_perfect_and_a_model_has_its_curve(
+    model_directory: Path, toy_files: TrainingFiles, tmp_path: Path
+) -> None:
+    pairs = zip(*(lines_of(path)[:4] for path in toy_files_of(toy_files)), strict=True)
+    gold = write(tmp_path / "gold.tsv", [f"{source}\t{text}\t{text[:2]}|{text[2:]}" for source, text in pairs])
+    options = {"segmented": {"gold": gold}, "models": {"toy": model_directory}, "samples": 0, "device": "cpu"}
+    comparison = compare_segmentations(gold, threshold=0.5, **options)  # type: ignore[arg-type]
+    assert list(comparison.scores) == ["gold", "toy", "toy, posterior >= 0.5"]
+    read = read_gold(gold)
+    assert comparison.scores["gold"] == evaluate_segmentation(read, [line.cuts for line in read.lines], samples=0)
+    assert comparison.scores["gold"].boundary_point == (100, 100)
+    assert comparison.record()["posteriors"]["toy"]["thresholds"] == {"toy, posterior >= 0.5": 0.5}
+    assert len(comparison.tables()) == 4
+    without = compare_segmentations(gold, curves=False, **options)  # type: ignore[arg-type]
+    assert without.curves == {}
+    assert without.scores["toy"] == comparison.scores["toy"]
