@@ -16,13 +16,14 @@ from typing import Any, get_args
 
 import torch
 
-from ssmt.config import Config, ModelName, Preset, compose
+from ssmt.config import Config, Preset, compose
 from ssmt.directory import SEGMENTER
 from ssmt.evaluation.model_output import translate_lines
 from ssmt.evaluation.plots import learning_curve, save
 from ssmt.evaluation.tables import Cell, Table, markdown
 from ssmt.evaluation.translation import TranslationReport, evaluate_translations
 from ssmt.progress import Reporter, TerminalReporter
+from ssmt.registry import KINDS
 from ssmt.text.lines import read_parallel
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
@@ -36,8 +37,8 @@ Log = list[dict[str, Any]]
 
 def config_of(model: str, preset: str, minutes: float, settings: list[str]) -> Config:
     """The first model of dpe, the cutting of the text and the second model together take the time of the others."""
-    own = minutes * (1 - SEGMENTER_SHARE - CUTTING_SHARE) if model == "dpe" else minutes
-    limits = [f"training.max_minutes={own:g}", f"segmenter.max_minutes={minutes * SEGMENTER_SHARE:g}"]
+    last_stage = minutes * (1 - SEGMENTER_SHARE - CUTTING_SHARE) if KINDS[model].segments_first else minutes
+    limits = [f"training.max_minutes={last_stage:g}", f"segmenter.max_minutes={minutes * SEGMENTER_SHARE:g}"]
     return compose(preset, None, [f"model={model}", *limits, *settings])
 
 
@@ -57,7 +58,7 @@ def as_table(logs: Mapping[str, Log], parameters: Mapping[str, int], quality: Tr
     bits = {name: kept_bits(log) or math.inf for name, log in logs.items()}
     rows = []
     for name, log in logs.items():
-        score = [quality[name, metric] for metric in METRICS]
+        scores = [quality[name, metric] for metric in METRICS]
         rows.append(
             (
                 Cell(name),
@@ -65,7 +66,10 @@ def as_table(logs: Mapping[str, Log], parameters: Mapping[str, int], quality: Tr
                 Cell(f"{log[-1]['update']:,}"),
                 Cell(f"{log[-1]['minutes']:.1f}"),
                 Cell(f"{bits[name]:.3f}", underlined=bits[name] == min(bits.values())),
-                *(Cell(f"{one.score:.1f}", one.is_best, one.not_significantly_worse_than_best) for one in score),
+                *(
+                    Cell(f"{score.score:.1f}", score.is_best, score.not_significantly_worse_than_best)
+                    for score in scores
+                ),
             )
         )
     notes = [
@@ -84,8 +88,8 @@ def measure(directories: Mapping[str, Path], data: Path, endings: tuple[str, str
     for name, directory in directories.items():
         translator = Translator.load(directory, "cpu")
         parameters[name] = sum(parameter.numel() for parameter in translator.model.parameters())
-        found = translate_lines(translator, sources, reporter=reporter, title=f"translating with {name}")
-        translations[name] = [one.text for one in found]
+        translated = translate_lines(translator, sources, reporter=reporter, title=f"translating with {name}")
+        translations[name] = [translation.text for translation in translated]
     quality = evaluate_translations(translations, references, metrics=METRICS)
     return as_table({name: log_of(directory) for name, directory in directories.items()}, parameters, quality)
 
@@ -103,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("data", type=Path)
     parser.add_argument("endings", nargs=2, help="of the files of both languages, source first")
-    parser.add_argument("--models", nargs="+", choices=get_args(ModelName), default=["bpe", "ulm", "dpe", "ssmt"])
+    parser.add_argument("--models", nargs="+", choices=list(KINDS), default=["bpe", "ulm", "dpe", "ssmt"])
     parser.add_argument("--preset", choices=get_args(Preset), default="tiny")
     parser.add_argument("--minutes", type=float, default=30.0, help="training time of each model")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")

@@ -4,10 +4,10 @@
 
 All translate the same sentences, and every output is forced to the same length in characters, so that a ratio
 compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
-shared vocabulary of 10,000 and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model
-has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several characters
-each). Repetitions alternate between the systems, so that noise of the machine hits all of them; seconds are those of
-the fastest repetition, and a ratio is the median over all.
+shared vocabulary (text.subword_vocabulary) and the characters a subword stands for in Zulu (4.4). Without --model, the
+SSMT model has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several
+characters each). Repetitions alternate between the systems, so that noise of the machine hits all of them; seconds are
+those of the fastest repetition, and a ratio is the median over all.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import random
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from itertools import product
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +30,19 @@ import torch
 from torch import Tensor
 
 from random_models import random_ssmt, random_subword
+from ssmt.model.body import Memory
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
-from ssmt.search.job import Request
-from ssmt.search.options import SearchOptions
-from ssmt.search.beam import beam_search
-from ssmt.search.decode import decode
+from ssmt.model.translation import TranslationModel
+from ssmt.registry import KINDS
+from ssmt.search.decode import search_batch
+from ssmt.search.job import NewScorer, Request
+from ssmt.search.marginal import MarginalScorer
 from ssmt.search.open_segments import generable
+from ssmt.search.options import SearchOptions
 from ssmt.search.subword import SubwordScorer
+from ssmt.search.table import SEARCHES
 from ssmt.text.batch import padded
 from ssmt.text.lines import read_lines
 from ssmt.translator import Translator
@@ -47,15 +52,19 @@ CHARACTERS_PER_WORD = 10  # with the blank
 
 
 @dataclass(frozen=True)
-class WithBlanks(Limits):
+class WithBlanks(Request):
     """Words of a usual length: random weights would write none, or nothing else."""
 
     inside_or_blank: Tensor  # (2, C) what may come inside a word, and where a blank is due
     place: Tensor  # (B,) of its first blank, for each sentence
 
+    @classmethod
+    def of_request(cls, request: Request, inside_or_blank: Tensor, place: Tensor) -> WithBlanks:
+        asked_for = {field.name: getattr(request, field.name) for field in fields(Request)}
+        return cls(**asked_for, inside_or_blank=inside_or_blank, place=place)
+
     def select(self, sentences: Tensor) -> WithBlanks:
-        few = vars(super().select(sentences))
-        return WithBlanks(**few, inside_or_blank=self.inside_or_blank, place=self.place[sentences])
+        return self.of_request(super().select(sentences), self.inside_or_blank, self.place[sentences])
 
     def allowed(self, position: int, possible: Tensor, eos: int, rows: int) -> Tensor:
         if position >= self.first_end:
@@ -64,40 +73,53 @@ class WithBlanks(Limits):
         return self.inside_or_blank[blank_is_due].repeat_interleave(rows, dim=0)
 
 
-def forced(sentences: int, length: int) -> Limits:
+def forced(model: TranslationModel, sentences: int, length: int) -> Request:
     """Outputs of exactly this length."""
-    exactly = torch.full((sentences,), length)
-    return Limits(exactly, length, torch.zeros(sentences, 0, dtype=torch.int64), torch.zeros_like(exactly))
+    return Request.of_lengths(model.vocabulary.start, torch.full((sentences,), length), length)
 
 
-def forced_words(model: SSMT, sentences: int, length: int) -> Limits:
+def forced_words(model: SSMT, sentences: int, length: int) -> WithBlanks:
     place = 2 + torch.arange(sentences) * 7 % (CHARACTERS_PER_WORD - 2)
     alphabet = model.vocabulary.alphabet
     is_blank = torch.from_numpy(alphabet.is_blank)
     inside = generable(alphabet) & ~is_blank
     inside[alphabet.eos] = False  # no output ends before its length
-    return WithBlanks(**vars(forced(sentences, length)), inside_or_blank=torch.stack([inside, is_blank]), place=place)
+    return WithBlanks.of_request(forced(model, sentences, length), torch.stack([inside, is_blank]), place)
 
 
-@torch.inference_mode()
 def decode_ssmt(model: SSMT, sources: list[str], search: str, beam: int, batch: int, length: int) -> None:
-    options = SearchOptions(beam=beam, min_length=length)
-    for start in range(0, len(sources), batch):
-        block = sources[start : start + batch]
-        source = padded(model.vocabulary.encode_sources(block), model.vocabulary.source_pad)
-        decode(model, source, forced_words(model, len(block), length), search, options, [1] * len(block))  # type: ignore[arg-type]
+    _decode(model, MarginalScorer, search, sources, beam, batch, lambda count: forced_words(model, count, length))
 
 
-@torch.inference_mode()
 def decode_subwords(model: SubwordTransformer, sources: list[str], beam: int, batch: int, length: int) -> None:
     tokens = round(length / CHARACTERS_PER_SUBWORD)
+    # The first subword brings the mark in front of the text, which is no character of it.
+    _decode(model, one_character_each, "beam", sources, beam, batch, lambda count: forced(model, count, tokens - 1))
+
+
+def one_character_each(
+    model: SubwordTransformer, memory: Memory | None, hypotheses: int, request: Request
+) -> SubwordScorer:
+    """As many subwords as are asked for, whatever they write."""
+    scorer = SubwordScorer(model, memory, hypotheses, request)
+    scorer.written_length = scorer.request.written_length = torch.ones_like(scorer.written_length)
+    return scorer
+
+
+def _decode(
+    model: TranslationModel,
+    scorer: NewScorer,
+    search: str,
+    sources: list[str],
+    beam: int,
+    batch: int,
+    request_for: Callable[[int], Request],
+) -> None:
+    """Translate so many sentences at once; `request_for` says what is asked of a batch, by its size."""
     for start in range(0, len(sources), batch):
         block = sources[start : start + batch]
         source = padded(model.vocabulary.encode_sources(block), model.vocabulary.source_pad)
-        # Every subword counts as one character, and the first brings the mark in front of the text.
-        scorer = SubwordScorer(model, model.encode(source), beam, forced(len(block), tokens - 1))
-        scorer.written_length.fill_(1)
-        beam_search(scorer, len(block), SearchOptions(beam=beam))
+        search_batch(model, scorer, SEARCHES[search], source, request_for(len(block)), SearchOptions(beam=beam))
 
 
 def measure(systems: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
@@ -117,7 +139,8 @@ def main() -> None:
     parser.add_argument("--presets", nargs="+", default=["small", "base"], help="sizes, where there is no --model")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both models")
     parser.add_argument("--sources", type=Path, help="text to translate, one sentence a line")
-    parser.add_argument("--searches", nargs="+", default=["marginal", "dynamic", "mixture"])
+    with_beam = [name for name in KINDS["ssmt"].searches if SEARCHES[name].has_beam]
+    parser.add_argument("--searches", nargs="+", choices=with_beam, default=with_beam)
     parser.add_argument("--int8", action="store_true", help="also both models with weights of 8 bits")
     parser.add_argument("--length", type=int, default=100, help="characters of every output")
     parser.add_argument("--beams", nargs="+", type=int, default=[1, 5])
@@ -136,6 +159,8 @@ def main() -> None:
     for preset in [arguments.model] if arguments.model else arguments.presets:
         if arguments.model:
             translator = Translator.load(arguments.model, "cpu")
+            if not isinstance(translator.model, SSMT):
+                parser.error(f"{arguments.model} is not a model of kind ssmt, whose searches are measured here")
             model, config = translator.model, translator.config
         else:
             model, config = random_ssmt(preset, *arguments.set)
@@ -147,18 +172,16 @@ def main() -> None:
             sources = (texts * batch)[: max(batch, 4)]
             systems = systems_for(model, baseline, sources, arguments, beam, batch)
             seconds = measure(systems, arguments.repetitions)
-            for system, repetitions in seconds.items():
-                time_taken = min(repetitions)
+            for system, taken in seconds.items():
+                fastest = min(taken)
                 row = {
                     "size": str(preset),
                     "system": system,
                     "beam": beam,
                     "batch": batch,
-                    "seconds_per_sentence": time_taken / len(sources),
-                    "characters_per_second": arguments.length * len(sources) / time_taken,
-                    "ratio_to_subwords": statistics.median(
-                        one / other for one, other in zip(repetitions, seconds["subwords"], strict=True)
-                    ),
+                    "seconds_per_sentence": fastest / len(sources),
+                    "characters_per_second": arguments.length * len(sources) / fastest,
+                    "ratio_to_subwords": statistics.median(map(truediv, taken, seconds["subwords"])),
                 }
                 rows.append(row)
                 print(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 from string import ascii_lowercase
 
 import torch
@@ -16,9 +17,10 @@ from ssmt.text.subwords import Subwords, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary
 
 ALPHABET = 110  # characters of the Zulu training text
-SHARED_VOCABULARY = 10_000  # subwords of the paper's baselines
+LINES = 4000  # to learn the source's subwords from
 
 
+@cache
 def made_up_text(lines: int, seed: int = 0) -> list[str]:
     """Words of random syllables: enough different ones to fill any vocabulary."""
     rng = random.Random(seed)
@@ -32,17 +34,20 @@ def made_up_text(lines: int, seed: int = 0) -> list[str]:
 def random_ssmt(preset: str, *settings: str) -> tuple[SSMT, Config]:
     config = compose(preset, settings=settings)
     torch.manual_seed(0)
-    text = made_up_text(4000)
+    text = made_up_text(LINES)
     letters = sorted({character for line in text for character in line})
     alphabet = Alphabet.of_characters([*letters, *map(chr, range(0xC0, 0xC0 + ALPHABET - len(letters)))])
     rng = random.Random(1)
     entries: set[str] = set()
     while len(entries) < config.text.lexicon_size - ALPHABET:
         entries.add("".join(rng.choices(ascii_lowercase, k=rng.randint(2, config.text.longest_segment))))
-    vocabulary = Vocabulary(
-        subwords_of(text, config.text.source_vocabulary), alphabet, Lexicon.of_texts(alphabet, entries)
-    )
-    return SSMT(vocabulary, config).eval(), config
+    subwords = random_source_subwords(config.text.source_vocabulary)
+    return SSMT(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, entries)), config).eval(), config
+
+
+@cache
+def random_source_subwords(size: int) -> Subwords:
+    return subwords_of(made_up_text(LINES), size)
 
 
 def subwords_of(text: list[str], size: int) -> Subwords:
@@ -54,6 +59,8 @@ def target_subwords_of(text: list[str], size: int) -> TargetSubwords:
 
 
 def random_subword(config: Config) -> SubwordTransformer:
+    """With one vocabulary for both languages."""
     torch.manual_seed(0)
-    subwords = target_subwords_of(made_up_text(20_000), SHARED_VOCABULARY)
+    size = config.text.subword_vocabulary
+    subwords = target_subwords_of(made_up_text(2 * size), size)
     return SubwordTransformer(SubwordVocabulary(subwords, subwords), config).eval()

@@ -26,6 +26,7 @@ from ssmt.progress import Reporter
 from ssmt.text.corpus import Corpus
 from ssmt.text.lexicon import legal_lengths, most_frequent_ngrams
 from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.vocabulary import Vocabulary
 
 BATCH_CHARACTERS = 8000
 REPEATS = 5  # the fastest counts: the others were disturbed
@@ -75,12 +76,13 @@ def benchmark(source: Path, target: Path, config: TextConfig) -> list[Result]:
         begun = time.process_time()
         vocabulary, _ = prepare(files, config, data, Reporter())
         seconds = time.process_time() - begun
+        assert isinstance(vocabulary, Vocabulary)
         corpus = Corpus(data / "train", vocabulary.batch_symbols)
         characters = int(corpus.characters.sum())
         # The same files serve for validation too, so the text is encoded twice.
         results.append(Result("prepare", 2 * characters, round(seconds, 4), round(2 * characters / seconds)))
 
-        alphabet, lexicon, longest = vocabulary.alphabet, vocabulary.lexicon, config.longest_segment
+        alphabet, trie, longest = vocabulary.alphabet, vocabulary.lexicon.trie, config.longest_segment
         results.append(
             measured(
                 "count n-grams",
@@ -95,7 +97,7 @@ def benchmark(source: Path, target: Path, config: TextConfig) -> list[Result]:
         def ids_of_batches() -> None:
             for batch in batches:
                 legal = legal_lengths(batch.target, is_word, longest, batch.target_lengths)
-                lexicon.ids_of_segments(batch.target, legal, longest)
+                trie.ids_of_segments(batch.target, legal, longest)
 
         results.append(measured("ids_of_segments", sum(batch.characters for batch in batches), ids_of_batches))
     return results

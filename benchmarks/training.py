@@ -7,7 +7,7 @@ other, so that noise of the machine hits both; the ratio is the median of theirs
 training, and from short to long. Peak memory is that of the tensors which one update has at one time, beyond those that
 last, on the longest batch. The parts of SSMT's forward and backward pass are timed separately. Without files, the text
 is made up. --set changes both models, for example --set network.character_layers=null for a decoder whose layers all
-read characters.
+read characters; text.subword_vocabulary is the size of the vocabulary that the subword model has for both languages.
 """
 
 from __future__ import annotations
@@ -18,20 +18,24 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import accumulate
+from operator import truediv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.profiler import ProfilerActivity
 
-from random_models import SHARED_VOCABULARY, made_up_text, subwords_of, target_subwords_of
+from random_models import made_up_text, subwords_of, target_subwords_of
 from ssmt.config import compose
 from ssmt.lattice import marginal
+from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
+from ssmt.model.translation import TranslationModel
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import Batch, make_batch
 from ssmt.text.lexicon import most_frequent_ngrams
@@ -47,11 +51,11 @@ def models(preset: str, settings: list[str], sources: list[str], targets: list[s
     lexicon = most_frequent_ngrams(lambda: [text], alphabet, config.text.lexicon_size, config.text.longest_segment)
     torch.manual_seed(0)
     ssmt = SSMT(Vocabulary(subwords_of(sources, config.text.source_vocabulary), alphabet, lexicon), config)
-    shared = target_subwords_of([*sources, *targets], SHARED_VOCABULARY)
+    shared = target_subwords_of([*sources, *targets], config.text.subword_vocabulary)
     return ssmt, SubwordTransformer(SubwordVocabulary(shared, shared), config)
 
 
-def batch_for(model: SSMT | SubwordTransformer, sources: list[str], targets: list[str]) -> Batch:
+def batch_for(model: TranslationModel, sources: list[str], targets: list[str]) -> Batch:
     vocabulary = model.vocabulary
     return make_batch(
         vocabulary.encode_sources(sources),
@@ -61,14 +65,13 @@ def batch_for(model: SSMT | SubwordTransformer, sources: list[str], targets: lis
     )
 
 
-def trainer_of(model: nn.Module) -> Callable[[Batch], None]:
+def trainer_of(model: TranslationModel) -> Callable[[Batch], None]:
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model.train()
 
     def update(batch: Batch) -> None:
         optimiser.zero_grad(set_to_none=True)
-        loss = model.training_loss(batch) / batch.characters  # type: ignore[operator]
-        loss.backward()
+        (model(batch).minimised / batch.characters).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
 
@@ -91,17 +94,21 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
         def work() -> None:
             result = forward()
             if result.requires_grad:
-                result.backward(torch.ones_like(result))
+                torch.autograd.backward(result, torch.ones_like(result))
             output.append(result.detach())
 
         taken[name] = seconds(work)
         return output[0]
 
-    segments, target, lengths = model.segments, batch.target, batch.target_lengths
-    previous = model.decoder.previous(target)
-    memory_states = both_ways("encoder", lambda: model.encode(batch.source).states).requires_grad_(True)
-    memory = model.encode(batch.source)._replace(states=memory_states)
-    states = both_ways("decoder body", lambda: model.decoder.states(target, memory)).requires_grad_(True)
+    def encoded() -> Memory:
+        memory = model.encode(batch.source)
+        assert memory is not None
+        return memory
+
+    segments, target, lengths, previous = model.segments, batch.target, batch.target_lengths, batch.previous
+    memory_states = both_ways("encoder", lambda: encoded().states).requires_grad_(True)
+    memory = encoded()._replace(states=memory_states)
+    states = both_ways("decoder body", lambda: model.decoder.states(previous, memory)).requires_grad_(True)
 
     def scores(characters: bool, lexicon: bool) -> Tensor:
         kept = segments.characters, segments.entries, segments.gate
@@ -109,7 +116,7 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
         segments.entries = kept[1] if lexicon else None
         segments.gate = kept[2] if characters and lexicon else None
         try:
-            return segments(target, lengths, previous, states, model.character_embedding)
+            return segments.forward(target, lengths, previous, states, model.character_embedding)
         finally:
             segments.characters, segments.entries, segments.gate = kept
 
@@ -127,18 +134,20 @@ def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float:
     """Megabytes of tensors that exist at one time in an update, beyond those that last (weights, optimiser)."""
     with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
         update(batch)
-    events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
+    assert profile.profiler is not None
+    events = profile.profiler.kineto_results.events()
     changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
-    return max(accumulate(size for _, size in changes)) / 2**20
+    peak: int = max(accumulate(size for _, size in changes))
+    return peak / 2**20
 
 
 def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]], n: int, repetitions: int) -> Result:
     """Both models of a preset on the same batches of n sentences."""
     ssmt, subword = models(preset, settings, *text)
-    network = {"ssmt": ssmt, "subword": subword}
-    updates = {name: trainer_of(model) for name, model in network.items()}
+    networks: dict[str, TranslationModel] = {"ssmt": ssmt, "subword": subword}
+    updates = {name: trainer_of(model) for name, model in networks.items()}
     by_length = sorted(range(len(text[1])), key=lambda row: len(text[1][row]))
-    taken: dict[str, list[float]] = {name: [] for name in network}
+    taken: dict[str, list[float]] = {name: [] for name in networks}
     broken_down: list[dict[str, float]] = []
     characters = 0
     for repetition in range(repetitions + 1):
@@ -146,21 +155,21 @@ def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]],
         rows = by_length[start : start + n]
         chosen = [text[0][row] for row in rows], [text[1][row] for row in rows]
         for name, update in updates.items():
-            batch = batch_for(network[name], *chosen)
-            spent = seconds(lambda update=update, batch=batch: update(batch))
+            batch = batch_for(networks[name], *chosen)
+            spent = seconds(partial(update, batch))
             if repetition:  # the first warms up
                 taken[name].append(spent / n)
         if repetition:
             characters += batch.characters
             broken_down.append(parts(ssmt, batch_for(ssmt, *chosen)))
-    peak = {name: peak_memory(update, batch_for(network[name], *chosen)) for name, update in updates.items()}
+    peak = {name: peak_memory(update, batch_for(networks[name], *chosen)) for name, update in updates.items()}
     return Result(
         preset,
-        {name: sum(parameter.numel() for parameter in model.parameters()) for name, model in network.items()},
+        {name: sum(parameter.numel() for parameter in model.parameters()) for name, model in networks.items()},
         characters / (n * repetitions),
         {name: statistics.median(values) for name, values in taken.items()},
-        [ssmt / subword for ssmt, subword in zip(taken["ssmt"], taken["subword"], strict=True)],
-        {name: statistics.median(one[name] for one in broken_down) / n for name in broken_down[0]},
+        list(map(truediv, taken["ssmt"], taken["subword"])),
+        {name: statistics.median(of_parts[name] for of_parts in broken_down) / n for name in broken_down[0]},
         peak,
     )
 
@@ -207,6 +216,7 @@ def main() -> None:
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both models")
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
+    parser.add_argument("--lines", type=int, default=8000, help="of made-up text, where there are no files")
     parser.add_argument("--sentences", type=int, default=32, help="of a batch")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
@@ -218,7 +228,7 @@ def main() -> None:
     if arguments.source and arguments.target:
         text = read_lines(arguments.source), read_lines(arguments.target)
     else:
-        text = made_up_text(8000, seed=1), made_up_text(8000, seed=2)
+        text = made_up_text(arguments.lines, seed=1), made_up_text(arguments.lines, seed=2)
     results = []
     for preset in arguments.presets:
         result = compare(preset, arguments.set, text, arguments.sentences, arguments.repetitions)

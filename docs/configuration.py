@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
 from ssmt.config import PRESETS, Config, Section
+from ssmt.registry import KINDS
 
 PAGE = Path(__file__).with_suffix(".md")
+NAMES = {"model": KINDS}  # settings that name an entry of a table
 
 HEAD = """\
 # Configuration
@@ -39,8 +43,8 @@ keeps to them, but for limits, `patience` and `checkpoint_every`, which may be g
 
 def reference() -> str:
     """The whole page."""
-    own = [(name, field) for name, field in Config.model_fields.items() if not isinstance(field.default, Section)]
-    parts = [HEAD, f"## Presets\n\n{_presets()}", f"## At the top\n\n{_table(own, {})}"]
+    top = [(name, field) for name, field in Config.model_fields.items() if not isinstance(field.default, Section)]
+    parts = [HEAD, f"## Presets\n\n{_presets()}", f"## At the top\n\n{_table(top, {})}"]
     for name, field in Config.model_fields.items():
         if isinstance(field.default, Section):
             keys = type(field.default).model_fields
@@ -64,8 +68,13 @@ def _table(fields: list[tuple[str, FieldInfo]], values: dict[str, Any]) -> str:
     lines = ["| key | default | values | what it is |", "|---|---|---|---|"]
     for key, field in fields:
         default = _written(values.get(key, field.default))
-        lines.append(f"| `{key}` | {default} | {_allowed(field)} | {_cell(field.description or '')} |")
+        allowed = _listed(NAMES[key]) if key in NAMES else _allowed(field)
+        lines.append(f"| `{key}` | {default} | {allowed} | {_cell(field.description or '')} |")
     return "\n".join(lines) + "\n"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _allowed(field: FieldInfo) -> str:
@@ -73,7 +82,7 @@ def _allowed(field: FieldInfo) -> str:
     kinds = [kind for kind in (get_args(field.annotation) or (field.annotation,)) if kind is not type(None)]
     optional = type(None) in get_args(field.annotation)
     if get_origin(field.annotation) is Literal:
-        words = ", ".join(f"`{choice}`" for choice in get_args(field.annotation))
+        words = _listed(get_args(field.annotation))
     else:
         (kind,) = kinds
         words = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[kind]
@@ -98,5 +107,11 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--output", type=Path, default=PAGE, help="the page")
+    parser.parse_args().output.write_text(reference(), encoding="utf-8")
+
+
 if __name__ == "__main__":
-    PAGE.write_text(reference(), encoding="utf-8")
+    main()

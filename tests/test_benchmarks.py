@@ -1,19 +1,202 @@
-"""What benchmarks make of their numbers. They are not run here: tests never measure time."""
+"""Benchmarks run to their end, in sizes that measure nothing, and what they make of their numbers is right. No test
+looks at a time."""
 
 from __future__ import annotations
 
 import importlib
 import json
+import math
+import re
+import runpy
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+from ssmt.config import Config, compose, with_settings
+from ssmt.demo.comparison import SPLITS
+from ssmt.demo.settings import MODELS
+from ssmt.directory import save_config, save_description, save_weights
+from ssmt.evaluation.translation import evaluate_translations
+from ssmt.progress import Reporter
+from ssmt.registry import KINDS, build, kind_of
+from ssmt.search.decode import search_batch
+from ssmt.search.marginal import MarginalScorer
+from ssmt.search.options import SearchOptions
+from ssmt.search.subword import SubwordScorer
+from ssmt.search.table import SEARCHES
+from ssmt.text.batch import padded
+from ssmt.text.preparation import TrainingFiles, prepare
+from tests.models import SOURCES, random_model
+
+ROOT = Path(__file__).parents[1]
+BENCHMARKS = ROOT / "benchmarks"
+NETWORK = "--set network.width=16 --set network.heads=2 --set network.feedforward=32"
+VOCABULARIES = "--set text.source_vocabulary=60 --set text.subword_vocabulary=120 --set text.lexicon_size=150"
+TINY = f"{NETWORK} {VOCABULARIES}"
+
+Run = Callable[..., str]
 
 
-def test_growth_is_drawn_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def bench_of_make(script: str) -> str:
+    """The arguments that `make bench` gives to a script."""
+    (command,) = re.findall(rf"benchmarks/{script}\.py (.*)", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    return str(command)
+
+
+@pytest.fixture
+def run_script(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Run]:
+    """Runs a script as `python benchmarks/SCRIPT ARGUMENTS` would; returns what it prints."""
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    growth = importlib.import_module("growth")
+    threads = torch.get_num_threads()
+
+    def run(script: str, *arguments: str | Path) -> str:
+        words = [word for part in arguments for word in ([str(part)] if isinstance(part, Path) else shlex.split(part))]
+        monkeypatch.setattr(sys, "argv", [script, *words])
+        with torch.random.fork_rng():
+            runpy.run_path(str(BENCHMARKS / script), run_name="__main__")
+        return capsys.readouterr().out
+
+    yield run
+    torch.set_num_threads(threads)
+
+
+def tables(markdown: str) -> list[list[list[str]]]:
+    """The cells of each Markdown table, without the line below its heads."""
+    blocks = re.findall(r"(?:^\|.*\n?)+", markdown, flags=re.MULTILINE)
+    return [
+        [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines() if "--" not in line]
+        for block in blocks
+    ]
+
+
+def is_number(text: str) -> bool:
+    """As tables write it, perhaps bold, underlined or with commas; finite, and not below 0."""
+    number = float(re.sub(r"</?ins>|[*,]", "", text))
+    return math.isfinite(number) and number >= 0
+
+
+def test_training_runs(run_script: Run, tmp_path: Path) -> None:
+    smaller = f"{TINY} --sentences 2 --repetitions 1 --lines 60 --threads 1 --json"
+    (rows,) = tables(run_script("training.py", bench_of_make("training"), smaller, tmp_path / "numbers.json"))
+    assert rows[0] == ["small", "SSMT", "subwords", "ratio"]
+    parts = ["encoder", "decoder body", "character model", "lexicon", "lattice", "optimiser"]
+    assert [row[0].removesuffix(", ms a sentence") for row in rows[4:]] == parts
+    assert all(is_number(cell) for row in rows[1:] for cell in row[1:3] if cell)
+    (result,) = json.loads((tmp_path / "numbers.json").read_text())
+    assert result["parameters"]["ssmt"] > result["parameters"]["subword"] > 1000
+    assert list(result["seconds_of_parts"]) == parts
+    assert len(result["time_ratios"]) == 1
+    assert min(result["peak_megabytes"].values()) > 0
+    assert all(math.isfinite(result[ratio]) and result[ratio] > 0 for ratio in ("time_ratio", "memory_ratio"))
+
+
+def test_decoding_runs(run_script: Run, tmp_path: Path) -> None:
+    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --int8 --json"
+    searches = ["marginal", "dynamic", "mixture"]
+    arguments = bench_of_make("decoding"), smaller, tmp_path / "numbers.json", f"--searches {' '.join(searches)}"
+    (rows,) = tables(run_script("decoding.py", *arguments))
+    assert rows[0] == ["small", "beam", "batch", "ms a sentence", "characters/s", "times subwords"]
+    systems = [f"{name}{suffix}" for suffix in ("", " (int8)") for name in ("subwords", *searches)]
+    assert [row[:3] for row in rows[1:]] == [[system, "2", "3"] for system in systems]
+    assert all(is_number(cell) for row in rows[1:] for cell in row[3:])
+    numbers = json.loads((tmp_path / "numbers.json").read_text())
+    assert [row["system"] for row in numbers] == systems
+    assert numbers[0]["ratio_to_subwords"] == 1
+    assert all(math.isfinite(row["characters_per_second"]) for row in numbers)
+
+
+def test_decoding_runs_with_a_trained_model(
+    run_script: Run, model_directory: Path, toy_config: Config, tmp_path: Path
+) -> None:
+    trained = tmp_path / "trained"
+    shutil.copytree(model_directory, trained)
+    save_config(trained, with_settings(toy_config, ["text.subword_vocabulary=120", "text.length_ratio=1"]))
+    (rows,) = tables(
+        run_script("decoding.py", "--beams 1 --batches 1 --length 10 --repetitions 1 --threads 1 --model", trained)
+    )
+    assert [row[0] for row in rows] == ["model", "subwords", "marginal", "dynamic", "mixture"]
+
+
+def test_decoding_refuses_a_model_of_another_kind(
+    run_script: Run, toy_files: TrainingFiles, toy_config: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = with_settings(toy_config, ["model=bpe", "text.subword_vocabulary=120", "text.length_ratio=1"])
+    vocabulary, _ = prepare(toy_files, config.text, tmp_path / "data", Reporter(), kind_of(config).learn)
+    save_description(tmp_path, vocabulary, config)
+    save_weights(tmp_path, build(vocabulary, config).state_dict())
+    with pytest.raises(SystemExit):
+        run_script("decoding.py", "--threads 1 --model", tmp_path)
+    assert "is not a model of kind ssmt" in capsys.readouterr().err
+
+
+def test_growth_runs(run_script: Run, tmp_path: Path) -> None:
+    paths = "--json", tmp_path / "growth.json", "--figure", tmp_path / "growth.svg"
+    (rows,) = tables(run_script("growth.py", "--smoke --repetitions 1 --threads 1", *paths))
+    settings = ["characters of a sentence", "lexicon entries", "longest segment", "beam"]
+    assert [row[0] for row in rows[1:]] == [setting for setting in settings for _ in range(2)]
+    assert sum(row[1].startswith("**") for row in rows) == len(settings), "what is usual is marked"
+    assert [row[2] for row in rows[-2:]] == ["", ""], "training has no beam"
+    assert all(is_number(cell) for row in rows[1:] for cell in row[1:] if cell)
+    numbers = json.loads((tmp_path / "growth.json").read_text())
+    assert len(numbers) == len(rows) - 1
+    assert all(math.isfinite(row[kind]) for row in numbers for kind in ("training", "decoding") if kind in row)
+    assert (tmp_path / "growth.svg").stat().st_size > 1000
+
+
+def test_text_runs(run_script: Run, toy_files: TrainingFiles) -> None:
+    measures = ["prepare", "count n-grams", "ids_of_segments"]
+    printed = json.loads(run_script("text.py", "--characters 3000 --lexicon-size 200 --longest-segment 3 --json"))
+    assert (printed["lexicon_size"], printed["longest_segment"]) == (200, 3)
+    assert [result["measure"] for result in printed["results"]] == measures
+    assert all(math.isfinite(result["characters_per_second"]) for result in printed["results"])
+    prepared, counted, looked_up = (result["characters"] for result in printed["results"])
+    assert prepared == 2 * counted
+    assert 3000 <= counted == looked_up
+    lines = run_script(
+        "text.py", "--lexicon-size 200 --source", toy_files.source, "--target", toy_files.target
+    ).splitlines()
+    assert [line[:16].strip() for line in lines] == ["", *measures]
+
+
+def test_demo_runs(run_script: Run, tmp_path: Path) -> None:
+    smaller = "--seeds 4 --sentences 500 --held-out 4 --minutes 0.001 --output"
+    of_seed, of_all = tables(run_script("demo.py", smaller, tmp_path))
+    assert [row[0] for row in of_seed[1:]] == list(MODELS)
+    assert [row[:2] for row in of_all[1:]] == [[split, name] for split in SPLITS for name in MODELS]
+    scores = [re.fullmatch(r"(\d+\.\d) \((\d+\.\d)\)", cell) for row in of_all[1:] for cell in row[2:]]
+    assert all(score and score[1] == score[2] for score in scores), "the mean of one seed is its score"
+
+
+def test_baselines_runs(run_script: Run, tmp_path: Path, toy_files: TrainingFiles) -> None:
+    names = {"train.en": toy_files.source, "train.xx": toy_files.target}
+    names |= {"dev.en": toy_files.valid_source, "dev.xx": toy_files.valid_target}
+    for name, path in names.items():
+        (tmp_path / name).write_bytes(path.read_bytes())
+    smaller = f"{TINY} --set training.max_updates=1 --set training.chrf_sentences=2 --output"
+    arguments = tmp_path, "en xx --preset tiny", smaller, tmp_path / "runs", "--figures", tmp_path
+    (rows,) = tables(run_script("baselines.py", *arguments))
+    assert [row[0] for row in rows[1:]] == ["bpe", "ulm", "dpe", "ssmt"]
+    assert {row[0] for row in rows[1:]} == set(KINDS), "a new kind is compared too"
+    assert [row[2] for row in rows[1:]] == ["1"] * 4, "updates"
+    assert all(is_number(cell) for row in rows[1:] for cell in row[1:])
+    assert {path.name for path in tmp_path.glob("*.svg")} == {"baselines-bits.svg", "baselines-chrf.svg"}
+
+
+@pytest.fixture
+def module(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
+    """Imports a script."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module
+
+
+def test_growth_is_drawn_and_written(module: Callable[[str], Any], tmp_path: Path) -> None:
+    growth = module("growth")
     rows = [
         {
             "setting": setting,
@@ -21,37 +204,54 @@ def test_growth_is_drawn_and_written(monkeypatch: pytest.MonkeyPatch, tmp_path: 
             "decoding": 10.0 * value,
             **({} if setting == "beam" else {"training": 3.0}),
         }
-        for setting, values in growth.VALUES.items()
+        for setting, values in growth.PLAN.values.items()
         for value in values
     ]
     growth.draw(rows, tmp_path / "growth.svg")
     assert (tmp_path / "growth.svg").stat().st_size > 1000
-    assert "| beam | **5** |  | 50 |" in growth.markdown(rows)
-    assert "| lexicon entries | 10,000 | 3 | 100000 |" in growth.markdown(rows)
+    table = growth.markdown(rows, growth.PLAN.usual)
+    assert "| beam | **5** |  | 50 |" in table
+    assert "| lexicon entries | 10,000 | 3 | 100000 |" in table
 
 
-def test_forced_words_keep_their_blanks_and_their_length(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    decoding = importlib.import_module("decoding")
-    from ssmt.search.decode import decode
-    from ssmt.search.options import SearchOptions
-    from ssmt.text.batch import padded
-    from tests.models import SOURCES, random_model
-
+@pytest.mark.parametrize("search", ["marginal", "dynamic"])
+def test_forced_words_keep_their_blanks_and_their_length(module: Callable[[str], Any], search: str) -> None:
     model = random_model()
     source = padded(model.vocabulary.encode_sources(SOURCES), model.vocabulary.source_pad)
-    limits = decoding.forced_words(model, len(SOURCES), 25)
-    found = decode(model, source, limits, "marginal", SearchOptions(beam=2, min_length=25), [1] * len(SOURCES))
-    for place, few in zip(limits.place.tolist(), found, strict=True):
-        text = model.vocabulary.alphabet.decode(few[0].symbols)
+    request = module("decoding").forced_words(model, len(SOURCES), 25)
+    options = SearchOptions(beam=2)
+    hypotheses_of_sources = search_batch(model, MarginalScorer, SEARCHES[search], source, request, options)
+    for place, (best, *_) in zip(request.place.tolist(), hypotheses_of_sources, strict=True):
+        text = model.vocabulary.decode(best.symbols)
         assert len(text) == 25
         assert [at for at, character in enumerate(text) if character == " "] == list(range(place, 25, 10))
 
 
-def test_baselines_are_compared_from_their_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    baselines = importlib.import_module("baselines")
-    from ssmt.evaluation.translation import evaluate_translations
+def test_a_selected_request_forces_the_same_words(module: Callable[[str], Any]) -> None:
+    model = random_model()
+    request = module("decoding").forced_words(model, 7, 25)
+    rows = torch.tensor([5, 2])
+    possible = torch.ones(len(model.vocabulary.alphabet), dtype=torch.bool)
+    for position in range(26):
+        of_all = request.allowed(position, possible, model.vocabulary.alphabet.eos, 1)
+        of_selected = request.select(rows).allowed(position, possible, model.vocabulary.alphabet.eos, 1)
+        assert of_selected.equal(of_all[rows])
+
+
+def test_the_subwords_of_the_baseline_are_counted_and_their_table_is_left_alone(module: Callable[[str], Any]) -> None:
+    decoding, random_models = module("decoding"), module("random_models")
+    settings = ["text.subword_vocabulary=120", "network.width=16", "network.heads=2", "network.feedforward=32"]
+    model = random_models.random_subword(compose("tiny", settings=settings))
+    source = padded(model.vocabulary.encode_sources(SOURCES), model.vocabulary.source_pad)
+    request, options = decoding.forced(model, len(SOURCES), 4), SearchOptions(beam=2)
+    hypotheses_of_sources = search_batch(model, decoding.one_character_each, SEARCHES["beam"], source, request, options)
+    assert {len(best.symbols) for best, *_ in hypotheses_of_sources} == {5}, "the mark in front is one of them"
+    written_length = SubwordScorer(model, model.encode(source), 2, request).written_length
+    assert written_length.unique().numel() > 1, "shared by all scorers of a vocabulary"
+
+
+def test_baselines_are_compared_from_their_logs(module: Callable[[str], Any], tmp_path: Path) -> None:
+    baselines = module("baselines")
 
     def write(directory: Path, bits: list[float]) -> None:
         directory.mkdir()
@@ -77,9 +277,8 @@ def test_baselines_are_compared_from_their_logs(monkeypatch: pytest.MonkeyPatch,
     assert {path.name for path in tmp_path.glob("*.svg")} == {"baselines-bits.svg", "baselines-chrf.svg"}
 
 
-def test_all_stages_of_dpe_take_the_time_of_the_other_models(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(BENCHMARKS))
-    baselines = importlib.import_module("baselines")
+def test_all_stages_of_dpe_take_the_time_of_the_other_models(module: Callable[[str], Any]) -> None:
+    baselines = module("baselines")
     dpe, bpe = (baselines.config_of(model, "tiny", 30, []) for model in ("dpe", "bpe"))
     assert bpe.training.max_minutes == 30
     assert 28 < dpe.training.max_minutes + dpe.of_segmenter.training.max_minutes < 30

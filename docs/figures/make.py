@@ -78,9 +78,9 @@ def scores_of(translator: Translator, source: str, target: str) -> tuple[Tensor,
 def draw_lattice(translator: Translator, source: str, target: str, place: Place) -> Figure:
     """The segments of a word as arcs, as thick as they are probable given the whole sentence and its source."""
     scores, lengths = scores_of(translator, source, target)
-    found = lattice.posteriors(scores, lengths)
+    posteriors = lattice.posteriors(scores, lengths)
     on_best_path = lattice.best_path(scores, lengths)[1][0].tolist()
-    used, cuts = found.segments[0], found.boundaries[0]
+    used, cuts = posteriors.segments[0], posteriors.boundaries[0]
     letters, longest = len(place.word), scores.shape[2]
 
     figure, axes = blank(10, 4.1)
@@ -164,9 +164,9 @@ def prefix_masses(translator: Translator, source: str, target: str) -> tuple[lis
     one, and the logarithm of its mass. What marginal decoding computes, along a given string."""
     model, vocabulary = model_of(translator), translator.vocabulary
     symbols = torch.tensor(vocabulary.encode_prefix(target))
-    limits = Limits(torch.tensor([len(symbols)]), 0, torch.zeros(1, 0, dtype=torch.long), torch.tensor([0]))
+    request = Request.of_lengths(vocabulary.start, torch.tensor([len(symbols)]))
     memory = model.encode(padded(vocabulary.encode_sources([source]), vocabulary.source_pad))
-    scorer = MarginalScorer(model, memory, 1, limits)
+    scorer = MarginalScorer(model, memory, 1, request)
     shares, logs = [], []
     for symbol in symbols:
         total = float(scorer.extensions()[0, symbol])
@@ -267,9 +267,9 @@ def main() -> None:
         if arguments.only in (None, name):
             figure.savefig(arguments.output / f"{name}.svg", metadata={"Date": None, "Creator": None})
     if arguments.only in (None, "sentence"):
-        (found,) = translator.translate([UNSEEN.english]).texts
-        if found != UNSEEN.target:
-            print(f"sentence: {arguments.model} translates it otherwise: {found}", file=sys.stderr)
+        (translation,) = translator.translate([UNSEEN.english]).texts
+        if translation != UNSEEN.target:
+            print(f"sentence: {arguments.model} translates it otherwise: {translation}", file=sys.stderr)
         svg = draw_sentence(translator, UNSEEN, GLOSSES)
         (arguments.output / "sentence.svg").write_text(svg, encoding="utf-8")
 
