@@ -43,8 +43,9 @@ class SSMT(TranslationModel):
         """The decoder: all its layers over characters, those in the middle over words, or all but the last."""
         if not config.word_layers:
             return Decoder(embedding, config)
-        body = WordsFirstDecoder if config.words_first else WordDecoder
-        return body(embedding, torch.from_numpy(vocabulary.alphabet.is_blank), config)
+        closes = torch.from_numpy(vocabulary.alphabet.is_blank).clone()  # blanks close words, and so does `</s>`
+        closes[vocabulary.alphabet.eos] = True
+        return (WordsFirstDecoder if config.words_first else WordDecoder)(embedding, closes, config)
 
     @property
     def character_embedding(self) -> Tensor:

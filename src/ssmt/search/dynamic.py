@@ -24,7 +24,8 @@ from ssmt.lattice import NEG_INF
 from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import IMPOSSIBLE, Finished
 from ssmt.search.job import Hypothesis, Job
-from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable, sum_precision
+from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,8 @@ from ssmt.lattice import NEG_INF
 from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
 from ssmt.search.job import Request
-from ssmt.search.open_segments import SegmentSearch, generable, sum_precision
+from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.open_segments import SegmentSearch, generable
 
 
 class MarginalScorer:
@@ -37,7 +38,7 @@ class MarginalScorer:
         self.eos, self.L, self.C = alphabet.eos, model.segments.longest, len(alphabet)
         self.length = 0  # characters of every prefix
         rows = request.sentences * beam
-        self.search = SegmentSearch(model, rows)
+        self.search = SegmentSearch(model, rows, class_by_class=True)
         self.is_word = model.segments.get_buffer("is_word")
         self.cache = model.decoder.start(memory, request.sentences, beam)
         self.can_begin = generable(alphabet).to(model.device)

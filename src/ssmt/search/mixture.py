@@ -19,7 +19,8 @@ from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import beam_search
 from ssmt.search.job import Hypothesis, Job, Request, WritingRequest
-from ssmt.search.open_segments import generable, sum_precision
+from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.open_segments import generable
 
 
 def mixture_search(job: Job) -> list[list[Hypothesis]]:

@@ -16,6 +16,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
+from ssmt.search.lexicon_rows import lexicon_rows
 from ssmt.text.alphabet import EOS, Alphabet
 from ssmt.text.lexicon import ABSENT
 
@@ -26,7 +27,7 @@ class OpenSegments:
 
     log_gate: Tensor  # (n,) share of the character model, at the segment's start
     log_not_gate: Tensor  # (n,) share of the lexicon
-    slot: Tensor  # (n,) where LexiconRows keeps the lexicon's distribution at the segment's start
+    slot: Tensor  # (n,) where LexiconRows keeps what the lexicon says at the segment's start
     node: Tensor  # (n,) the trie node of the characters so far
     length: Tensor  # (n,) characters so far
     spelt: Tensor  # (n,) log-probability of these characters by the character model, not yet ended
@@ -42,41 +43,12 @@ class OpenSegments:
         return OpenSegments(*(torch.cat([getattr(p, f.name) for p in parts]) for f in fields(OpenSegments)))
 
 
-class LexiconRows:
-    """The lexicon's distributions at the last L steps, as prefix sums. Written once; hypotheses carry a pointer, so
-    that a beam can be reordered without moving them."""
-
-    def __init__(self, steps: int, rows: int, entries: int, device: torch.device, only_source: bool) -> None:
-        """`only_source`: nothing but the lexicon generates segments."""
-        self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
-        # What they do not resolve must stay possible where nothing else could write it.
-        self.least = torch.finfo(self.dtype).eps / 4 if only_source else 0.0
-        self.rows = rows
-        self.sums = torch.empty(steps * rows, entries, dtype=self.dtype, device=device)
-        self.step = 0
-
-    def add(self, probabilities: Tensor) -> Tensor:
-        """Keep the distributions of one step (n, V); returns their slots (n,)."""
-        first = self.step * self.rows
-        self.step = (self.step + 1) % (len(self.sums) // self.rows)
-        slots = slice(first, first + len(probabilities))
-        torch.cumsum(probabilities.to(self.dtype), dim=1, out=self.sums[slots])
-        return torch.arange(slots.start, slots.stop, device=probabilities.device)
-
-    def mass(self, slot: Tensor, start: Tensor, end: Tensor) -> Tensor:
-        """The probability of the entries start..end-1; 0 where there are none. slot (n,), start and end (n, ...)."""
-        flat = self.sums.view(-1)
-        before = (slot * self.sums.shape[1] - 1).view(-1, *([1] * (start.dim() - 1)))
-        below_start = flat[(before + start).clamp_(min=0)].masked_fill_(start == 0, 0.0)
-        difference = flat[(before + end).clamp_(min=0)] - below_start
-        return difference.clamp_(min=self.least).masked_fill_(end == start, 0.0)
-
-
 class SegmentSearch:
     """The moves of open segments, for the searches over one batch."""
 
-    def __init__(self, model: SSMT, rows: int) -> None:
-        """`rows`: how many segments can begin at one step."""
+    def __init__(self, model: SSMT, rows: int, class_by_class: bool = False) -> None:
+        """`rows`: how many segments can begin at one step; `class_by_class`: whether each row reads one character a
+        step, so that of a lexicon by first character only one class is needed."""
         self.model, self.segments, self.characters = model, model.segments, model.segments.characters
         self.trie = model.segments.trie
         alphabet = model.vocabulary.alphabet
@@ -84,11 +56,8 @@ class SegmentSearch:
         self.is_word = model.segments.get_buffer("is_word")
         self.proper = self.characters is None or self.characters.proper
         device = model.device
-        self.lexicon = (
-            LexiconRows(self.longest + 1, rows, len(model.segments.lexicon), device, self.characters is None)
-            if model.segments.entries
-            else None
-        )
+        steps = (self.longest + 1) * (1 if self.proper else 2)  # what is improper looks at the end of `</s>` too
+        self.lexicon = lexicon_rows(model.segments, steps, rows, device, class_by_class)
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
 
     def begin(self, states: Tensor, previous: Tensor) -> OpenSegments:
@@ -102,7 +71,7 @@ class SegmentSearch:
             spelling = self.characters.advance(self.characters.begin(states), self.input_table[previous])
             following = self.characters.log_probs(spelling, first=True)
         zeros = previous.new_zeros(n)
-        slot = self._keep_distributions(states, zeros)
+        slot = self._begin_rows(states, zeros)
         return OpenSegments(
             log_gate, log_not_gate, slot, zeros, zeros, torch.zeros_like(log_gate), *spelling, following
         )
@@ -123,7 +92,7 @@ class SegmentSearch:
             return ended, OpenSegments.cat(self.begin(states, symbols), read.select(going_on)), going_on
         assert self.input_table is not None
         N = len(states)
-        node = self.trie.child(open.node, characters)
+        node, slot = self.trie.child(open.node, characters), self._enter(open, characters)
         spelt = open.spelt + open.next.gather(1, characters.unsqueeze(1)).squeeze(1)
 
         hidden = torch.cat([self.characters.start(states), open.hidden.index_select(0, going_on)])
@@ -137,7 +106,7 @@ class SegmentSearch:
         now_open = OpenSegments(
             log_gate=torch.cat([log_gate, open.log_gate[going_on]]),
             log_not_gate=torch.cat([log_not_gate, open.log_not_gate[going_on]]),
-            slot=torch.cat([self._keep_distributions(states, zeros), open.slot[going_on]]),
+            slot=torch.cat([self._begin_rows(states, zeros), slot[going_on]]),
             node=torch.cat([zeros, node[going_on]]),
             length=torch.cat([zeros, open.length[going_on] + 1]),
             spelt=torch.cat([torch.zeros_like(log_gate), spelt[going_on]]),
@@ -146,13 +115,15 @@ class SegmentSearch:
             next=following,
         )
         spelt = spelt.index_add(0, going_on, following[N:, self.eom])  # elsewhere `<eom>` is certain
-        return self._mix(open, spelt, self._entry_log_prob(open.slot, node)), now_open, going_on
+        return self._mix(open, spelt, self._entry_log_prob(slot, node)), now_open, going_on
 
-    def _keep_distributions(self, states: Tensor, nowhere: Tensor) -> Tensor:
-        """The lexicon's distributions where segments begin; returns their slots. (n,)"""
-        if self.lexicon is None or self.segments.entries is None:
-            return nowhere
-        return self.lexicon.add(self.segments.entry_probs(states))
+    def _begin_rows(self, states: Tensor, nowhere: Tensor) -> Tensor:
+        """What the lexicon says where segments begin; returns their slots. (n,)"""
+        return nowhere if self.lexicon is None else self.lexicon.begin(states)
+
+    def _enter(self, open: OpenSegments, characters: Tensor) -> Tensor:
+        """The slots of segments that go on with one more character. (n,)"""
+        return open.slot if self.lexicon is None else self.lexicon.enter(open.slot, open.length, characters)
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
@@ -163,9 +134,8 @@ class SegmentSearch:
             spelling = self.characters.advance(spelling, self.input_table[characters])
             following = self.characters.log_probs(spelling, first=False)
         node = self.trie.child(open.node, characters)
-        return OpenSegments(
-            open.log_gate, open.log_not_gate, open.slot, node, open.length + 1, spelt, *spelling, following
-        )
+        slot = self._enter(open, characters)
+        return OpenSegments(open.log_gate, open.log_not_gate, slot, node, open.length + 1, spelt, *spelling, following)
 
     def log_prob_if_ended(self, open: OpenSegments, last: Tensor) -> Tensor:
         """log p of the segments as they stand, `last` being their last character: Eq. 3. (n,)"""
@@ -184,7 +154,7 @@ class SegmentSearch:
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            below = _log(self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node)))
+            below = _log(self.lexicon.below(open.slot, open.length, self.trie, open.node))
         return self._mix(open, spelt, below)
 
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
@@ -193,7 +163,7 @@ class SegmentSearch:
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            below = self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node))
+            below = self.lexicon.below(open.slot, open.length, self.trie, open.node)
             below = _log(below - self._entry_mass(open.slot, self.trie.children_of(open.node)))
         return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
 
@@ -223,11 +193,6 @@ class SegmentSearch:
             if part is not None:
                 parts.append(share.view(-1, *([1] * (part.dim() - 1))) + part)
         return torch.logaddexp(*parts) if len(parts) == 2 else parts[0]
-
-
-def sum_precision(device: torch.device) -> torch.dtype:
-    """For sums over hundreds of steps or thousands of entries: float64, which mps has not."""
-    return torch.float32 if device.type == "mps" else torch.float64
 
 
 def generable(alphabet: Alphabet) -> Tensor:

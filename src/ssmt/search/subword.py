@@ -18,7 +18,7 @@ from ssmt.lattice import NEG_INF
 from ssmt.model.body import Memory
 from ssmt.model.subword import SubwordTransformer
 from ssmt.search.job import Request, WritingRequest
-from ssmt.search.open_segments import sum_precision
+from ssmt.search.lexicon_rows import sum_precision
 from ssmt.text.batch import padded
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
