@@ -99,7 +99,10 @@ def replacing(path: Path) -> Iterator[Path]:
     real = Path(os.path.realpath(path))  # what a symbolic link points to is replaced, not the link
     temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # safetensors makes files that only their owner can read
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, real)
@@ -136,6 +139,13 @@ def require_place(path: str | Path) -> None:
     """Refuse an output that cannot be written, before the work for it is done."""
     if str(path) != STANDARD_STREAM and not Path(path).parent.is_dir():
         raise UserError(f"{path}: its directory does not exist; make it first")
+
+
+def require_other_file(output: str | Path, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs: it would replace them."""
+    for path in inputs:
+        if path is not None and Path(output).is_file() and Path(path).is_file() and os.path.samefile(output, path):
+            raise UserError(f"{output}: is read here and would be replaced; name another file to write to")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -95,10 +95,10 @@ class Translator:
 
     def translate(
         self,
-        sources: Sequence[str],
+        sources: Iterable[str],
         options: SearchOptions | None = None,
         *,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         batch_characters: int = BATCH_CHARACTERS,
         **settings: Any,
     ) -> Translations:
@@ -114,10 +114,10 @@ class Translator:
 
     def n_best_translations(
         self,
-        sources: Sequence[str],
+        sources: Iterable[str],
         options: SearchOptions | None = None,
         *,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         with_segments: bool = True,
         batch_characters: int = BATCH_CHARACTERS,
         **settings: Any,
@@ -131,7 +131,7 @@ class Translator:
         chosen = _options(options, settings)
         search = self.kind.search(chosen.search)
         texts = [normalise_text(source) for source in _sentences(sources, "sources")]
-        begun = [normalise_text(prefix) for prefix in _sentences(prefixes or [""] * len(texts), "prefixes")]
+        begun = [normalise_text(prefix) for prefix in _sentences([""] * len(texts) if prefixes is None else prefixes, "prefixes")]
         if len(begun) != len(texts):
             raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
         parts_of_texts: list[list[str]] = []
@@ -190,8 +190,8 @@ class Translator:
 
     def score(
         self,
-        sources: Sequence[str],
-        targets: Sequence[str],
+        sources: Iterable[str],
+        targets: Iterable[str],
         best_path: bool = False,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -205,8 +205,8 @@ class Translator:
 
     def segment(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         method: Method = "viterbi",
         threshold: float = 0.5,
         allow_unknown: bool = False,
@@ -226,8 +226,8 @@ class Translator:
 
     def n_best_segmentations(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         n: int,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -238,8 +238,8 @@ class Translator:
 
     def posterior_segmentations(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         threshold: float = 0.5,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -253,8 +253,8 @@ class Translator:
 
     def boundary_posteriors(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         allow_unknown: bool = False,
         batch_characters: int = 8000,
     ) -> list[list[float]]:
@@ -262,7 +262,7 @@ class Translator:
         return self.segmenter.boundary_posteriors(*self._prepared(sources, targets, allow_unknown), batch_characters)
 
     def _prepared(
-        self, sources: Sequence[str] | None, targets: Sequence[str], allow_unknown: bool
+        self, sources: Iterable[str] | None, targets: Iterable[str], allow_unknown: bool
     ) -> tuple[list[str], list[str]]:
         """A user's pairs, normalised and checked; without sources, empty ones."""
         blanks = with_single_blanks if self.config.text.single_blanks else str
@@ -305,14 +305,16 @@ def _options(options: SearchOptions | None, settings: dict[str, Any]) -> SearchO
     return replace(options or SearchOptions(), **settings)
 
 
-def _sentences(texts: Sequence[str], what: str) -> Sequence[str]:
+def _sentences(texts: Iterable[str], what: str) -> list[str]:
     """A string is a sequence of strings too: its letters."""
-    if isinstance(texts, str):
-        raise UserError(f"{what} must be a list of sentences, and this is one text: {texts[:40]!r}")
-    for number, text in enumerate(texts, start=1):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        shown = f"one text: {texts[:40]!r}" if isinstance(texts, str) else repr(texts)
+        raise UserError(f"{what} must be a list of sentences, and this is {shown}")
+    sentences = list(texts)
+    for number, text in enumerate(sentences, start=1):
         if not isinstance(text, str):
             raise UserError(f"{what} must be texts, and number {number} is {text!r}")
-    return texts
+    return sentences
 
 
 def _joined(parts: Sequence[Translation]) -> Translation:

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssmt.cli.results import write_results
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
 from ssmt.demo.settings import CORPUS, MINUTES, MODELS
 from ssmt.errors import Stopped
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-@app.command()
+@app.command(cls=Verb)
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the corpus, the models and the report go.")

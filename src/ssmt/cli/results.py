@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand
 
+from ssmt.cli.shared import Verb
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
@@ -53,7 +53,7 @@ SearchOption = Annotated[
 BeamOption = Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses kept by the search.")]
 
 
-class ManyValues(TyperCommand):
+class ManyValues(Verb):
     """Options that can be given many times also take many values at once: `--beam 1 3` is `--beam 1 --beam 3`.
 
     Only for verbs without arguments of their own: those would be taken for further values.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.errors import renumbered
+from ssmt.errors import UserError, renumbered
 from ssmt.progress import TerminalReporter, tracked
 from ssmt.text.lines import read_lines, read_parallel
 
@@ -39,6 +39,19 @@ class Verbs(typer.core.TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         names = super().list_commands(ctx)
         return sorted(names, key=lambda name: VERBS.index(name) if name in VERBS else len(VERBS))
+
+
+class Verb(typer.core.TyperCommand):
+    """Every verb is one. An option that holds one value is refused when it is given twice: the first would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # which is how the shell completes
+            _, _, given = self.make_parser(ctx).parse_args(list(args))
+            for option in given:
+                holds_one = isinstance(option, typer.core.TyperOption) and not (option.multiple or option.is_flag)
+                if holds_one and (times := given.count(option)) > 1:
+                    raise UserError(f"{max(option.opts, key=len)} is given {times} times and holds one value")
+        return super().parse_args(ctx, args)
 
 
 app = typer.Typer(

@@ -10,6 +10,7 @@ import typer
 from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
+    Verb,
     app,
     exit_status,
     reporter,
@@ -19,7 +20,7 @@ from ssmt.config import Config, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
 
-@app.command()
+@app.command(cls=Verb)
 def train(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new model's directory.")],
     source: Annotated[Path | None, typer.Option(metavar="F", help="Training text, source side.")] = None,
@@ -86,7 +87,7 @@ def train(
         raise typer.Exit(exit_status(stopped_by))
 
 
-@app.command("config")
+@app.command("config", cls=Verb)
 def show_config(
     preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
 ) -> None:

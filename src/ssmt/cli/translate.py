@@ -21,6 +21,7 @@ from ssmt.cli.shared import (
     SourceOption,
     TargetOption,
     ThreadsOption,
+    Verb,
     app,
     load_translator,
     over_lines,
@@ -29,7 +30,7 @@ from ssmt.cli.shared import (
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing
+from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing, require_other_file
 from ssmt.search.options import Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from ssmt.translator import Segmentation
 
 
-@app.command()
+@app.command(cls=Verb)
 def translate(
     model: ModelArgument,
     input: Annotated[
@@ -109,6 +110,7 @@ def translate(
 
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
+    require_other_file(output, input, prefix)
     options = SearchOptions(
         search=search,
         beam=beam,
@@ -168,7 +170,7 @@ def translate(
             require_equal_lengths(input, done, prefix or "", len(prefixes))
 
 
-@app.command()
+@app.command(cls=Verb)
 def segment(
     model: ModelArgument,
     target: TargetOption,
@@ -203,6 +205,7 @@ def segment(
         raise UserError("--n-best goes with --method viterbi: the posterior gives one segmentation")
     if method == "viterbi" and threshold is not None:
         raise UserError("--threshold goes with --method posterior: the most probable path has none")
+    require_other_file(output, source, target)
     translator = load_translator(model, device, threads, pretokenised)
     segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
@@ -261,7 +264,7 @@ def _segmentation_line(record: Record, separator: str, cuts_anywhere: bool) -> s
     return "\t".join(columns)
 
 
-@app.command()
+@app.command(cls=Verb)
 def score(
     model: ModelArgument,
     source: SourceOption,
@@ -279,6 +282,7 @@ def score(
 
     Of a model on subwords, the probability of the translation as it is cut into them. --json says which.
     """
+    require_other_file(output, source, target)
     translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_parallel(source, target)
     score_type = translator.score_type(best_path=best_path)
