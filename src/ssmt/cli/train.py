@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,7 @@ from ssmt.cli.shared import (
     ThreadsOption,
     Verb,
     app,
+    chosen_preset,
     exit_status,
     reporter,
     set_threads,
@@ -31,7 +33,9 @@ def train(
         str | None,
         typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
     ] = None,
-    preset: Annotated[Preset | None, typer.Option(help="Settings to start from.", show_default="base")] = None,
+    preset: Annotated[
+        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; can be given many times.")
@@ -77,13 +81,15 @@ def train(
         if missing:
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-        composed = compose(preset or "base", config, settings)
-        warn_of_changes_without_effect(compose(preset or "base"), composed, reporter)
+        start = preset or ("base" if config else chosen_preset(chosen_device, source))
+        composed = compose(start, config, settings)
+        warn_of_changes_without_effect(compose(start), composed, reporter)
         run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
 
     stopped_by = run.train(output, chosen_device, reporter)
     if stopped_by:
-        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with: ssmt train --output {output} --resume")
+        command = f"ssmt train --output {shlex.quote(str(output))} --resume"
+        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
 
 
