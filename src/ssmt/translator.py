@@ -1,10 +1,4 @@
-"""The public class: a trained model with raw text in and raw text out.
-
-from ssmt import Translator
-model = Translator.load("runs/zulu")
-model.segment(["I do understand."], ["Ngiyaqonda."])   ->  [["Ngi", "ya", "qonda", "."]]
-model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
-"""
+"""The public class: a trained model with raw text in and raw text out."""
 
 from __future__ import annotations
 
@@ -12,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from ssmt.config import Config, did_you_mean
 from ssmt.devices import choose_device
@@ -59,25 +53,52 @@ class Translation:
 
 
 class Translations(NamedTuple):
-    """The best translation of each source; with n_best > 1, each field is a list of lists."""
+    """The best translation of each source: its text, its segments (which joined are the text) and its score."""
 
-    texts: list[Any]
-    segments: list[Any]
-    scores: list[Any]
+    texts: list[str]
+    segments: list[list[str]]
+    scores: list[float]
+
+
+class NBestTranslations(NamedTuple):
+    """The n best translations of each source, best first."""
+
+    texts: list[list[str]]
+    segments: list[list[list[str]]]
+    scores: list[list[float]]
 
 
 class Translator:
+    """A trained model: it translates, cuts words into segments, and gives probabilities.
+
+        model = ssmt.Translator.load("runs/zulu")
+        texts, segments, scores = model.translate(["I do understand."])
+        model.translate(["I do understand."], n_best=3, beam=10)        # the three best of each sentence
+        model.segment(["I do understand."], ["Ngiyaqonda."])            # [["Ngi", "ya", "qonda", "."]]
+        model.score(["I do understand."], ["Ngiyaqonda."])              # [-7.1], the logarithm of p(target | source)
+        model.boundary_posteriors(None, ["ngiyaqonda"])                 # how probable a cut is after each character
+
+    Every method takes lists of sentences. What a caller can mend is a `ssmt.errors.UserError`.
+    """
+
     def __init__(self, model: TranslationModel, config: Config, first: Segmenter | None = None) -> None:
         """`first`: how the first model cuts, of a model whose text another cuts."""
         self.model, self.config = model, config
         self.kind, self.vocabulary = kind_of(config), model.vocabulary
         self.segmenter = self.kind.segmenter(model, first)
 
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        name = type(self).__name__
+        return f"<{name} of kind {self.config.model}: {parameters:,} parameters on {self.model.device}>"
+
     @classmethod
     def load(
         cls, directory: str | Path, device: str = "auto", pretokenised: bool = False, int8: bool = False
     ) -> Translator:
-        """`pretokenised`: sources will come already split into the model's subwords, with blanks between them.
+        """The model in a directory, on a device (auto, cpu, cuda, cuda:1, mps).
+
+        `pretokenised`: sources will come already split into the model's subwords, with blanks between them.
         `int8`: weights of 8 bits, on CPU."""
         model, config = load_model(Path(directory), choose_device(device))
         first = None
@@ -93,24 +114,53 @@ class Translator:
         """What the scores are of: those of a search or, without one, those of `score`."""
         return self.kind.score_type_of(None if search is None else self.kind.search(search), best_path)
 
+    @overload
+    def translate(
+        self,
+        sources: Iterable[str],
+        options: SearchOptions | None = ...,
+        *,
+        n_best: Literal[1] | None = ...,
+        prefixes: Iterable[str] | None = ...,
+        batch_characters: int = ...,
+        **settings: Any,
+    ) -> Translations: ...
+
+    @overload
+    def translate(
+        self,
+        sources: Iterable[str],
+        options: SearchOptions | None = ...,
+        *,
+        n_best: int,
+        prefixes: Iterable[str] | None = ...,
+        batch_characters: int = ...,
+        **settings: Any,
+    ) -> NBestTranslations: ...
+
     def translate(
         self,
         sources: Iterable[str],
         options: SearchOptions | None = None,
         *,
+        n_best: int | None = None,
         prefixes: Iterable[str] | None = None,
         batch_characters: int = BATCH_CHARACTERS,
         **settings: Any,
-    ) -> Translations:
+    ) -> Translations | NBestTranslations:
         """Translate, by the model's own search by default (the exact marginal, for a model that segments). How: by
-        `options`, or by their fields as settings (`beam=10, n_best=3`)."""
-        chosen = _options(options, settings)
+        `options`, or by their fields as settings (`beam=10, length_penalty=0.5`). With more than one translation of
+        each source (`n_best=3`), every field of the answer is a list of lists."""
+        chosen = _options(options, settings if n_best is None else settings | {"n_best": n_best})
         ranked = self.n_best_translations(sources, chosen, prefixes=prefixes, batch_characters=batch_characters)
-        fields = [
-            [[getattr(translation, name) for translation in translations] for translations in ranked]
-            for name in ("text", "segments", "score")
-        ]
-        return Translations(*(fields if chosen.n_best > 1 else ([values[0] for values in field] for field in fields)))
+        if chosen.n_best == 1:
+            best = [translations[0] for translations in ranked]
+            return Translations([one.text for one in best], [one.segments for one in best], [one.score for one in best])
+        return NBestTranslations(
+            [[one.text for one in translations] for translations in ranked],
+            [[one.segments for one in translations] for translations in ranked],
+            [[one.score for one in translations] for translations in ranked],
+        )
 
     def n_best_translations(
         self,
@@ -131,7 +181,10 @@ class Translator:
         chosen = _options(options, settings)
         search = self.kind.search(chosen.search)
         texts = [normalise_text(source) for source in _sentences(sources, "sources")]
-        begun = [normalise_text(prefix) for prefix in _sentences([""] * len(texts) if prefixes is None else prefixes, "prefixes")]
+        begun = [
+            normalise_text(prefix)
+            for prefix in _sentences([""] * len(texts) if prefixes is None else prefixes, "prefixes")
+        ]
         if len(begun) != len(texts):
             raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
         parts_of_texts: list[list[str]] = []
