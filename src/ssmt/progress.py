@@ -4,6 +4,7 @@ silence."""
 from __future__ import annotations
 
 import sys
+import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0  # of a log file
 SECONDS_BETWEEN_DRAWINGS = 0.25  # of a notebook
 SHORTEST_BAR = 10  # columns
+ROOM_FOR_ECHO = 2  # columns: a terminal shows ^C where the bar ends, and on the next line it would leave the bar behind
 
 
 class Bar(Protocol):
@@ -63,6 +65,7 @@ class TerminalReporter(Reporter):
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
             TextColumn("{task.fields[text]}", markup=False),
+            TextColumn(" " * ROOM_FOR_ECHO),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
             yield _TerminalBar(progress, progress.add_task(title, total=total, text=""), title, total)
@@ -72,9 +75,12 @@ def print_wrapped(console: Console, text: str, style: str | None = None) -> None
     """A terminal breaks lines between words only, and what is longer than a line not at all: paths and signatures are
     copied from there. Elsewhere nothing is broken."""
     if console.is_terminal:
-        console.print(text, style=style, markup=False, overflow="ignore", crop=False)
-    else:
-        console.print(text, style=style, markup=False, soft_wrap=True)
+        wrapped = (
+            textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
+            for line in text.split("\n")
+        )
+        text = "\n".join(wrapped)
+    console.print(text, style=style, markup=False, soft_wrap=True)
 
 
 class _Pace:
@@ -103,7 +109,7 @@ class _TerminalBar:
         self.progress, self.task, self.title, self.pace = progress, task, title, _Pace(total)
 
     def advance(self, done: float, text: str = "") -> None:
-        room = self.progress.console.width - len(self.title) - SHORTEST_BAR - 2  # and two blanks
+        room = self.progress.console.width - len(self.title) - SHORTEST_BAR - ROOM_FOR_ECHO - 3  # and blanks
         shown = _fitting(self.pace.percent(done), text, self.pace.left(done), room)
         self.progress.update(self.task, completed=done, text=shown)
 
