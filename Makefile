@@ -1,5 +1,5 @@
 # make install   .venv with the program and its development tools, from nothing but python3
-# make demo      the program at its main job, in five minutes; installs first what is missing
+# make demo      the program at its main job, in five minutes of an idle machine; installs first what is missing
 # make test      lint, types and all tests
 # make bench     time and memory against BPE, in training and decoding, in small: two minutes on an idle machine
 # make docs      what is generated in docs/: the reference of settings, the notebook's outputs

@@ -39,6 +39,7 @@ TINY = (
 # What a page says, and what is run instead.
 SMALLER = {
     "--preset tiny --max-minutes 15": f"--preset tiny --max-updates 20 {TINY}",
+    'preset="tiny", max_minutes=15': f'preset="tiny", max_updates=20, settings={TINY.split()[1::2]}',
     "--write-corpus corpus": f"--write-corpus corpus --sentences {FEWEST['sentences']} --held-out {FEWEST['held_out']}",
     'write_corpus("corpus")': f'write_corpus("corpus", {FEWEST["sentences"]}, held_out={FEWEST["held_out"]})',
     'settings=["training.max_minutes=15"]': f"settings={['training.max_updates=20', *TINY.split()[1::2]]}",

@@ -27,10 +27,10 @@ LAYERS: list[set[str]] = [
     {"registry"},
     {"directory"},
     {"translator", "training"},
-    {"evaluation", "interop"},
+    {"evaluation", "interop", "interface"},
     {"demo"},
     {"cli"},
-    {""},  # the package itself, which names what users import
+    {"", "__main__"},  # the package itself, which names what users import; and `python -m ssmt`
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 

@@ -1,8 +1,12 @@
-"""Progress: what a log file gets."""
+"""Progress: what a log file, a terminal of any width and a notebook get."""
 
 from __future__ import annotations
 
+import io
+from typing import Any
+
 import pytest
+from rich.console import Console
 
 from ssmt import progress
 
@@ -13,6 +17,10 @@ class Clock:
 
     def monotonic(self) -> float:
         return self.now
+
+
+def terminal(width: int) -> Console:
+    return Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False, color_system=None)
 
 
 def test_the_time_left_is_judged_by_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -30,5 +38,85 @@ def test_the_time_left_is_judged_by_this_session(monkeypatch: pytest.MonkeyPatch
     assert said == ["training: 70%, loss 1, 1:33 left"]
 
 
+NUMBERS = "epoch 12, update 123,456, 1.234 bits/char, 12,345 chars/s"
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (40, "50%  epoch 12"),
+        (80, "50%  epoch 12, update 123,456, 1.234 bits/char"),
+        (120, f"50%  {NUMBERS}"),
+    ],
+)
+def test_a_bar_fits_its_terminal(width: int, shown: str) -> None:
+    console = terminal(width)
+    with progress.TerminalReporter(console).bar("training", 1.0) as bar:
+        bar.advance(0.5, NUMBERS)
+        assert isinstance(bar, progress._TerminalBar)
+        bar.progress.refresh()
+        (line,) = "".join(
+            segment.text for segment in console.render(bar.progress.get_renderable(), console.options)
+        ).splitlines()
+    assert len(line) <= width
+    assert line.split("━ ")[-1].split("╺")[-1].strip(" ━") == shown
+    assert sum(character in "━╺╸" for character in line) >= progress.SHORTEST_BAR
+
+
+def test_of_what_has_no_end_only_the_numbers_are_shown() -> None:
+    assert progress._fitting("", "12 lines", "", 40) == "12 lines"
+
+
+def test_a_terminal_breaks_lines_between_words_and_long_words_never() -> None:
+    signature = "nrefs:1|case:mixed|" * 4
+    console = terminal(40)
+    progress.TerminalReporter(console).say(f"The difference from the best one is not significant\n{signature}")
+    written = console.file.getvalue()  # type: ignore[attr-defined]
+    assert written == f"The difference from the best one is not\nsignificant\n{signature}\n"
+
+
+def test_elsewhere_nothing_is_broken() -> None:
+    console = Console(file=io.StringIO(), width=40)
+    progress.TerminalReporter(console).say("word " * 20 + "end")
+    assert console.file.getvalue().count("\n") == 1  # type: ignore[attr-defined]
+
+
+def test_a_notebook_gets_lines_and_a_bar_that_is_drawn_anew(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    display = pytest.importorskip("IPython.display")
+    drawn: list[str] = []
+
+    class Handle:
+        def update(self, data: dict[str, str], raw: bool) -> None:
+            drawn.append(data["text/plain"])
+
+    def show(data: dict[str, str], **_: Any) -> Handle:
+        drawn.append(data["text/plain"])
+        return Handle()
+
+    monkeypatch.setattr(display, "display", show)
+    reporter = progress.NotebookReporter()
+    reporter.say("hello")
+    with reporter.bar("training", 2.0) as bar:
+        bar.advance(0.5, "epoch 1")
+        bar.advance(1.0, "epoch 2")
+    assert capsys.readouterr().out == "hello\n"
+    assert drawn[0] == "training"
+    assert "50%  epoch 2" in drawn[-1]
+    assert drawn[-1].count("█") == progress._NotebookBar.WIDTH // 2
+
+
+def test_outside_of_a_notebook_there_is_a_terminal() -> None:
+    assert isinstance(progress.reporter_here(), progress.TerminalReporter)
+
+
 def test_durations() -> None:
     assert [progress.duration(s) for s in (0.4, 61, 3661)] == ["0:00", "1:01", "1:01:01"]
+    assert [progress.about(s) for s in (0.4, 62, 300, 7200)] == [
+        "about 5 seconds", "about 60 seconds", "about 5 minutes", "about 2.0 hours",
+    ]  # fmt: skip
+
+
+def test_plurals() -> None:
+    assert [progress.plural(count, "line") for count in (0, 1, 2000)] == ["0 lines", "1 line", "2,000 lines"]

@@ -141,3 +141,9 @@ def test_a_failing_write_leaves_the_old_file_and_no_temporary(saved: Path) -> No
         save(saved, {"big": torch.zeros(10_000)}, {})
     assert saved.read_bytes() == content
     assert os.listdir(saved.parent) == [saved.name]
+
+
+def test_files_of_tensors_can_be_read_by_whom_their_neighbours_can(tmp_path: Path) -> None:
+    (tmp_path / "neighbour").touch()
+    save(tmp_path / "weights", {"a": torch.zeros(2)}, {})
+    assert (tmp_path / "weights").stat().st_mode == (tmp_path / "neighbour").stat().st_mode

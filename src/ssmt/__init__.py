@@ -1,4 +1,11 @@
-"""Subword Segmental Machine Translation: one model that learns to translate and where to cut words."""
+"""Subword Segmental Machine Translation: one model that learns to translate and where to cut words.
+
+import ssmt
+
+model = ssmt.train("train.en", "train.zu", "dev.en", "dev.zu", "runs/zulu", max_minutes=15)
+model = ssmt.Translator.load("runs/zulu")  # and later
+texts, segments, scores = model.translate(["Ministers discussed the report."])
+"""
 
 from __future__ import annotations
 
@@ -6,16 +13,25 @@ from typing import TYPE_CHECKING
 
 from ssmt.version import __version__ as __version__
 
-__all__ = ["Translator", "__version__"]
+__all__ = ["Translator", "__version__", "train"]
 
 if TYPE_CHECKING:
+    from ssmt.interface import train
     from ssmt.translator import Translator
 
 
 def __getattr__(name: str) -> object:
-    """`Translator` is imported when first asked for: it brings torch along, for which `ssmt --help` need not wait."""
+    """What brings torch along is imported when first asked for: `ssmt --help` need not wait for it."""
     if name == "Translator":
         from ssmt.translator import Translator
 
         return Translator
+    if name == "train":
+        from ssmt.interface import train
+
+        return train
     raise AttributeError(f"module 'ssmt' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -20,6 +20,28 @@ from ssmt.files import stream_raw_lines
 Preset = Literal["tiny", "small", "base"]
 LexiconSource = Literal["ngrams", "bpe", "ulm", "file"]
 Layer = tuple[str, Mapping[str, Any]]  # where settings come from, and the settings
+# What other toolkits call our settings.
+OTHER_NAMES = {
+    **dict.fromkeys(("lr", "rate"), "training.learning_rate"),
+    **dict.fromkeys(("batch_size", "batchsize", "max_tokens", "tokens", "mini_batch"), "training.batch_characters"),
+    **dict.fromkeys(("epochs", "epoch", "num_epochs", "max_epoch"), "training.max_epochs"),
+    **dict.fromkeys(("steps", "max_steps", "train_steps", "max_update", "updates"), "training.max_updates"),
+    **dict.fromkeys(("minutes", "time"), "training.max_minutes"),
+    **dict.fromkeys(("early_stopping", "early_stopping_patience"), "training.patience"),
+    **dict.fromkeys(("warmup", "warmup_steps"), "training.warmup_updates"),
+    **dict.fromkeys(("update_freq", "accum_count", "gradient_accumulation_steps"), "training.accumulate"),
+    **dict.fromkeys(("clip", "max_grad_norm", "gradient_clip"), "training.clip_norm"),
+    **dict.fromkeys(("fp16", "bf16", "amp"), "training.precision"),
+    **dict.fromkeys(("valid_freq", "eval_steps", "validation_freq", "save_steps"), "training.validate_every"),
+    **dict.fromkeys(("vocab_size", "voc_limit", "src_vocab_size"), "text.source_vocabulary"),
+    **dict.fromkeys(("tgt_vocab_size", "bpe_codes", "merges"), "text.subword_vocabulary"),
+    **dict.fromkeys(("max_len", "max_length", "max_seq_length"), "text.longest_target"),
+    **dict.fromkeys(("hidden_size", "embedding_size", "d_model", "embed_dim", "dim"), "network.width"),
+    **dict.fromkeys(("ffn", "ff_size", "ffn_dim"), "network.feedforward"),
+    **dict.fromkeys(("layers", "num_layers", "enc_layers"), "network.encoder_layers"),
+    **dict.fromkeys(("num_heads", "attention_heads"), "network.heads"),
+}
+OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
@@ -352,8 +374,12 @@ def _explain(problem: Any) -> str:
         if isinstance(section.default, Section)
         for field in type(section.default).model_fields
     }
+    if path[-1] in OF_SEARCH:
+        return f"there is no setting {key!r}: a model can be asked for it when it translates, with any beam"
     near = (
-        [full for full, field in known.items() if field == path[-1]]
+        [OTHER_NAMES[path[-1]]]
+        if path[-1] in OTHER_NAMES
+        else [full for full, field in known.items() if field == path[-1]]
         or difflib.get_close_matches(key, known, n=1, cutoff=0.6)
         or [full for full, field in known.items() if difflib.get_close_matches(path[-1], [field], n=1, cutoff=0.7)]
     )

@@ -20,5 +20,16 @@ def choose_device(name: str) -> torch.device:
     kind, _, number = name.partition(":")
     count = torch.cuda.device_count() if kind == "cuda" else 1
     if not available.get(kind, False) or (":" in name and not (number.isdecimal() and int(number) < count)):
-        raise UserError(f"device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
+        has = f"device {name}: this machine has {', '.join(k for k, there in available.items() if there)}"
+        raise UserError(f"{has}{_hint(kind)}")
     return torch.device(name)
+
+
+def _hint(kind: str) -> str:
+    """Why a device that people ask for is not there."""
+    if kind in ("cuda", "gpu") and not torch.backends.cuda.is_built():  # type: ignore[no-untyped-call]
+        return (
+            f". The PyTorch that is installed ({torch.__version__}) cannot use a GPU; "
+            f"https://pytorch.org/get-started/locally has builds that can"
+        )
+    return ". A GPU is called cuda" if kind == "gpu" else ""

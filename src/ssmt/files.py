@@ -16,6 +16,16 @@ from safetensors import SafetensorError
 from ssmt.errors import LineError, UserError
 
 STANDARD_STREAM = "-"
+# What files that are no UTF-8 text begin with, and how they become one.
+OTHER_CONTENT = {
+    b"\x1f\x8b": "compressed by gzip: gunzip -c FILE > NEW",
+    b"\xfd7zXZ": "compressed by xz: xz -dc FILE > NEW",
+    b"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -dc FILE > NEW",
+    b"BZh": "compressed by bzip2: bzip2 -dc FILE > NEW",
+    b"PK\x03\x04": "a zip archive: unzip FILE",
+    b"\xff\xfe": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+    b"\xfe\xff": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW",
+}
 
 
 def name_of(path: str | Path) -> str:
@@ -74,6 +84,9 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
         try:
             yield raw.decode("utf-8")
         except UnicodeDecodeError as error:
+            is_other = [what for start, what in OTHER_CONTENT.items() if number == 1 and raw.startswith(start)]
+            if is_other:
+                raise UserError(f"{name}: a text file is needed, and this is {is_other[0]}") from None
             raise UserError(
                 f"{name}, line {number}: not UTF-8 (byte {error.start + 1} of the line is 0x{raw[error.start]:02x}). "
                 f"Convert the file first, for example: iconv -f LATIN1 -t UTF-8 FILE > NEW"
@@ -99,7 +112,10 @@ def replacing(path: Path) -> Iterator[Path]:
     real = Path(os.path.realpath(path))  # what a symbolic link points to is replaced, not the link
     temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
     try:
+        temporary.touch()
+        mode = temporary.stat().st_mode
         yield temporary
+        temporary.chmod(mode)  # safetensors makes files that only their owner can read
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, real)
@@ -136,6 +152,13 @@ def require_place(path: str | Path) -> None:
     """Refuse an output that cannot be written, before the work for it is done."""
     if str(path) != STANDARD_STREAM and not Path(path).parent.is_dir():
         raise UserError(f"{path}: its directory does not exist; make it first")
+
+
+def require_other_file(output: str | Path, *inputs: str | Path | None) -> None:
+    """Refuse an output that is one of the inputs: it would replace them."""
+    for path in inputs:
+        if path is not None and Path(output).is_file() and Path(path).is_file() and os.path.samefile(output, path):
+            raise UserError(f"{output}: is read here and would be replaced; name another file to write to")
 
 
 @contextmanager

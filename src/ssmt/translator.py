@@ -1,18 +1,12 @@
-"""The public class: a trained model with raw text in and raw text out.
-
-from ssmt import Translator
-model = Translator.load("runs/zulu")
-model.segment(["I do understand."], ["Ngiyaqonda."])   ->  [["Ngi", "ya", "qonda", "."]]
-model.score(["I do understand."], ["Ngiyaqonda."])     ->  [-7.1]
-"""
+"""The public class: a trained model with raw text in and raw text out."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 from ssmt.config import Config, did_you_mean
 from ssmt.devices import choose_device
@@ -59,25 +53,52 @@ class Translation:
 
 
 class Translations(NamedTuple):
-    """The best translation of each source; with n_best > 1, each field is a list of lists."""
+    """The best translation of each source: its text, its segments (which joined are the text) and its score."""
 
-    texts: list[Any]
-    segments: list[Any]
-    scores: list[Any]
+    texts: list[str]
+    segments: list[list[str]]
+    scores: list[float]
+
+
+class NBestTranslations(NamedTuple):
+    """The n best translations of each source, best first."""
+
+    texts: list[list[str]]
+    segments: list[list[list[str]]]
+    scores: list[list[float]]
 
 
 class Translator:
+    """A trained model: it translates, cuts words into segments, and gives probabilities.
+
+        model = ssmt.Translator.load("runs/zulu")
+        texts, segments, scores = model.translate(["I do understand."])
+        model.translate(["I do understand."], n_best=3, beam=10)        # the three best of each sentence
+        model.segment(["I do understand."], ["Ngiyaqonda."])            # [["Ngi", "ya", "qonda", "."]]
+        model.score(["I do understand."], ["Ngiyaqonda."])              # [-7.1], the logarithm of p(target | source)
+        model.boundary_posteriors(None, ["ngiyaqonda"])                 # how probable a cut is after each character
+
+    Every method takes lists of sentences. What a caller can mend is a `ssmt.errors.UserError`.
+    """
+
     def __init__(self, model: TranslationModel, config: Config, first: Segmenter | None = None) -> None:
         """`first`: how the first model cuts, of a model whose text another cuts."""
         self.model, self.config = model, config
         self.kind, self.vocabulary = kind_of(config), model.vocabulary
         self.segmenter = self.kind.segmenter(model, first)
 
+    def __repr__(self) -> str:
+        parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        name = type(self).__name__
+        return f"<{name} of kind {self.config.model}: {parameters:,} parameters on {self.model.device}>"
+
     @classmethod
     def load(
         cls, directory: str | Path, device: str = "auto", pretokenised: bool = False, int8: bool = False
     ) -> Translator:
-        """`pretokenised`: sources will come already split into the model's subwords, with blanks between them.
+        """The model in a directory, on a device (auto, cpu, cuda, cuda:1, mps).
+
+        `pretokenised`: sources will come already split into the model's subwords, with blanks between them.
         `int8`: weights of 8 bits, on CPU."""
         model, config = load_model(Path(directory), choose_device(device))
         first = None
@@ -93,31 +114,60 @@ class Translator:
         """What the scores are of: those of a search or, without one, those of `score`."""
         return self.kind.score_type_of(None if search is None else self.kind.search(search), best_path)
 
+    @overload
     def translate(
         self,
-        sources: Sequence[str],
+        sources: Iterable[str],
+        options: SearchOptions | None = ...,
+        *,
+        n_best: Literal[1] | None = ...,
+        prefixes: Iterable[str] | None = ...,
+        batch_characters: int = ...,
+        **settings: Any,
+    ) -> Translations: ...
+
+    @overload
+    def translate(
+        self,
+        sources: Iterable[str],
+        options: SearchOptions | None = ...,
+        *,
+        n_best: int,
+        prefixes: Iterable[str] | None = ...,
+        batch_characters: int = ...,
+        **settings: Any,
+    ) -> NBestTranslations: ...
+
+    def translate(
+        self,
+        sources: Iterable[str],
         options: SearchOptions | None = None,
         *,
-        prefixes: Sequence[str] | None = None,
+        n_best: int | None = None,
+        prefixes: Iterable[str] | None = None,
         batch_characters: int = BATCH_CHARACTERS,
         **settings: Any,
-    ) -> Translations:
+    ) -> Translations | NBestTranslations:
         """Translate, by the model's own search by default (the exact marginal, for a model that segments). How: by
-        `options`, or by their fields as settings (`beam=10, n_best=3`)."""
-        chosen = _options(options, settings)
+        `options`, or by their fields as settings (`beam=10, length_penalty=0.5`). With more than one translation of
+        each source (`n_best=3`), every field of the answer is a list of lists."""
+        chosen = _options(options, settings if n_best is None else settings | {"n_best": n_best})
         ranked = self.n_best_translations(sources, chosen, prefixes=prefixes, batch_characters=batch_characters)
-        fields = [
-            [[getattr(translation, name) for translation in translations] for translations in ranked]
-            for name in ("text", "segments", "score")
-        ]
-        return Translations(*(fields if chosen.n_best > 1 else ([values[0] for values in field] for field in fields)))
+        if chosen.n_best == 1:
+            best = [translations[0] for translations in ranked]
+            return Translations([one.text for one in best], [one.segments for one in best], [one.score for one in best])
+        return NBestTranslations(
+            [[one.text for one in translations] for translations in ranked],
+            [[one.segments for one in translations] for translations in ranked],
+            [[one.score for one in translations] for translations in ranked],
+        )
 
     def n_best_translations(
         self,
-        sources: Sequence[str],
+        sources: Iterable[str],
         options: SearchOptions | None = None,
         *,
-        prefixes: Sequence[str] | None = None,
+        prefixes: Iterable[str] | None = None,
         with_segments: bool = True,
         batch_characters: int = BATCH_CHARACTERS,
         **settings: Any,
@@ -131,7 +181,10 @@ class Translator:
         chosen = _options(options, settings)
         search = self.kind.search(chosen.search)
         texts = [normalise_text(source) for source in _sentences(sources, "sources")]
-        begun = [normalise_text(prefix) for prefix in _sentences(prefixes or [""] * len(texts), "prefixes")]
+        begun = [
+            normalise_text(prefix)
+            for prefix in _sentences([""] * len(texts) if prefixes is None else prefixes, "prefixes")
+        ]
         if len(begun) != len(texts):
             raise UserError(f"There are {len(texts):,} sources but {len(begun):,} prefixes")
         parts_of_texts: list[list[str]] = []
@@ -190,8 +243,8 @@ class Translator:
 
     def score(
         self,
-        sources: Sequence[str],
-        targets: Sequence[str],
+        sources: Iterable[str],
+        targets: Iterable[str],
         best_path: bool = False,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -205,8 +258,8 @@ class Translator:
 
     def segment(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         method: Method = "viterbi",
         threshold: float = 0.5,
         allow_unknown: bool = False,
@@ -226,8 +279,8 @@ class Translator:
 
     def n_best_segmentations(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         n: int,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -238,8 +291,8 @@ class Translator:
 
     def posterior_segmentations(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         threshold: float = 0.5,
         allow_unknown: bool = False,
         batch_characters: int = 8000,
@@ -253,8 +306,8 @@ class Translator:
 
     def boundary_posteriors(
         self,
-        sources: Sequence[str] | None,
-        targets: Sequence[str],
+        sources: Iterable[str] | None,
+        targets: Iterable[str],
         allow_unknown: bool = False,
         batch_characters: int = 8000,
     ) -> list[list[float]]:
@@ -262,7 +315,7 @@ class Translator:
         return self.segmenter.boundary_posteriors(*self._prepared(sources, targets, allow_unknown), batch_characters)
 
     def _prepared(
-        self, sources: Sequence[str] | None, targets: Sequence[str], allow_unknown: bool
+        self, sources: Iterable[str] | None, targets: Iterable[str], allow_unknown: bool
     ) -> tuple[list[str], list[str]]:
         """A user's pairs, normalised and checked; without sources, empty ones."""
         blanks = with_single_blanks if self.config.text.single_blanks else str
@@ -305,14 +358,16 @@ def _options(options: SearchOptions | None, settings: dict[str, Any]) -> SearchO
     return replace(options or SearchOptions(), **settings)
 
 
-def _sentences(texts: Sequence[str], what: str) -> Sequence[str]:
+def _sentences(texts: Iterable[str], what: str) -> list[str]:
     """A string is a sequence of strings too: its letters."""
-    if isinstance(texts, str):
-        raise UserError(f"{what} must be a list of sentences, and this is one text: {texts[:40]!r}")
-    for number, text in enumerate(texts, start=1):
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        shown = f"one text: {texts[:40]!r}" if isinstance(texts, str) else repr(texts)
+        raise UserError(f"{what} must be a list of sentences, and this is {shown}")
+    sentences = list(texts)
+    for number, text in enumerate(sentences, start=1):
         if not isinstance(text, str):
             raise UserError(f"{what} must be texts, and number {number} is {text!r}")
-    return texts
+    return sentences
 
 
 def _joined(parts: Sequence[Translation]) -> Translation:

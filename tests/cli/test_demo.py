@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ssmt.demo import ensure_corpus, write_corpus
-from ssmt.demo.settings import MODELS, config_of
+from ssmt.demo.settings import MODELS, UPDATES, config_of
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.preparation import TrainingFiles, prepare
@@ -19,7 +19,7 @@ SMALL = ("--sentences", 500, "--held-out", 8)
 
 def test_everything_what_to_type_next_and_again(ssmt: Ssmt, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first = ssmt("demo", *SMALL, "--minutes", 0.005)
+    first = ssmt("demo", *SMALL, "--max-minutes", 0.005)
     assert first.status == 0, first.err
     assert "artificial language" in first.err
     assert all(f"Model {number} of 2, {name}" in first.err for number, name in enumerate(MODELS, start=1))
@@ -28,6 +28,8 @@ def test_everything_what_to_type_next_and_again(ssmt: Ssmt, tmp_path: Path, monk
     morphemes = [line.split("\t")[2].replace("|", "-") for line in gold]
     assert sum(one in first.out for one in morphemes) == 5
     assert [len(re.findall(rf"^  {name} .*\d\.\d", first.out, flags=re.MULTILINE)) for name in MODELS] == [1, 1]
+    assert "STOPPED EARLY: these numbers mean nothing yet" in first.out
+    assert "numbers mean nothing yet" in first.err
     page = tmp_path / "demo" / "report.html"
     assert page.as_uri() in first.out
     assert "Morphemes</h2>" in page.read_text(encoding="utf-8")
@@ -39,7 +41,7 @@ def test_everything_what_to_type_next_and_again(ssmt: Ssmt, tmp_path: Path, monk
     assert ssmt(*translate.split(), "-i", "in").out.count("\n") == 1
 
     weights = [(tmp_path / "demo" / name / "model.safetensors").read_bytes() for name in MODELS]
-    again = ssmt("demo", *SMALL, "--minutes", 0.005)
+    again = ssmt("demo", *SMALL, "--max-minutes", 0.005)
     assert (again.status, again.out) == (0, first.out)
     assert again.err.count("Nothing to do") == 2
     assert weights == [(tmp_path / "demo" / name / "model.safetensors").read_bytes() for name in MODELS]
@@ -90,7 +92,7 @@ def test_help_says_what_the_language_is(ssmt: Ssmt) -> None:
     assert "nothing about a real language" in said
 
 
-def test_models_have_the_same_size_and_time(tmp_path: Path) -> None:
+def test_models_have_the_same_size(tmp_path: Path) -> None:
     write_corpus(tmp_path, held_out=8)
     files = TrainingFiles(*(tmp_path / name for name in ("train.en", "train.art", "dev.en", "dev.art")))
     sizes = []
@@ -101,4 +103,9 @@ def test_models_have_the_same_size_and_time(tmp_path: Path) -> None:
         vocabulary, _ = prepare(files, config.text, tmp_path / model, Reporter(), learn)
         sizes.append(sum(parameter.numel() for parameter in build(vocabulary, config).parameters()))
     assert abs(sizes[0] / sizes[1] - 1) < 0.02
-    assert len({config_of(model).training.max_minutes for model in MODELS}) == 1
+
+
+def test_the_demo_is_bounded_by_updates() -> None:
+    for model in MODELS:
+        settings = config_of(model).training
+        assert (settings.max_updates, settings.max_minutes, settings.max_epochs) == (UPDATES[model], None, None)

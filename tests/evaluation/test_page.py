@@ -151,3 +151,26 @@ def test_examples_come_from_all_over_the_text() -> None:
     assert evenly_spaced(["", "a", "b" * 200, "c"], 5) == [1, 3]
     assert evenly_spaced(["b" * 200], 5) == [0]
     assert evenly_spaced([], 5) == []
+
+
+def test_plots_of_the_page_that_is_replaced_go_with_it(figures: list[Plot], tmp_path: Path) -> None:
+    folder = tmp_path / "report_plots"
+    for shown in (figures, figures[:1]):
+        page = Page("runs", "about")
+        with page.section("Plots"):
+            page.plots(shown)
+        page.write(tmp_path / "report.html")
+        (folder / "mine.svg").touch()
+    assert {path.name for path in folder.iterdir()} == {"learning.svg", "learning.png", "mine.svg"}
+
+
+def test_a_model_that_is_always_sure_is_a_point_and_no_curve() -> None:
+    sure = PrecisionRecallCurve(np.array([1.0, 0.0]), np.array([60.0, 30.0]), np.array([50.0, 100.0]), np.ones(2))
+    axes = plots.precision_recall({"bpe": sure}, {"bpe": (60.0, 50.0)}).axes[0]
+    own = [line for line in axes.lines if line.get_label() == "bpe: F1 54.5"]
+    assert [(list(line.get_xdata()), line.get_linestyle()) for line in own] == [([50.0], "None")]
+
+
+def test_little_change_does_not_look_like_much() -> None:
+    low, high = plots.learning_curve({"one": ([1, 2], [8.4, 8.1])}, {}, "x", "y").axes[0].get_ylim()
+    assert high - low > 2

@@ -87,6 +87,12 @@ def test_what_is_wrong_is_said_in_words_of_python(run: Path, toy_files: Training
         assert "--" not in str(refusal.value)
 
 
+def test_an_average_that_was_kept_is_the_best_validation() -> None:
+    kept = {"update": 120, "minutes": 1.4, "average_bits_per_character": 1.9, "average_chrf": 30.0, "improved": True}
+    (row,) = runs_table({"one": [*LOG, kept]}, {}).rows
+    assert [cell.text for cell in row[-2:]] == ["1.900", "31.0"]
+
+
 def test_learning_curves_are_the_logs_numbers() -> None:
     found = {plot.name: plot.figure.axes[0] for plot in learning_curves({"run": LOG})}
     assert sorted(found) == [

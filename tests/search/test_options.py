@@ -84,15 +84,23 @@ def test_every_search_takes_its_own_options_and_no_others(search: Any) -> None:
                 search.completed(options)
 
 
-@pytest.mark.parametrize("method", ["translate", "score", "segment"])
+@pytest.mark.parametrize("method", ["translate", "score", "segment", "boundary_posteriors"])
 @pytest.mark.parametrize(
     ("texts", "message"),
-    [("a dog", "must be a list of sentences, and this is one text: 'a dog'"), ([None], "number 1 is None")],
+    [
+        ("a dog", "must be a list of sentences, and this is one text: 'a dog'"),
+        (7, "must be a list of sentences, and this is 7"),
+        ([None], "number 1 is None"),
+    ],
 )
 def test_one_text_is_no_list_of_sentences(model: Translator, method: str, texts: Any, message: str) -> None:
     arguments = [texts] if method == "translate" else [["a dog"], texts]
     with pytest.raises(UserError, match=message):
         getattr(model, method)(*arguments)
+
+
+def test_sentences_can_come_from_anywhere(model: Translator) -> None:
+    assert model.translate(source for source in SOURCES) == model.translate(SOURCES)
 
 
 def test_segments_are_found_only_when_they_are_asked_for(model: Translator, monkeypatch: pytest.MonkeyPatch) -> None:

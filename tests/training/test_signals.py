@@ -58,3 +58,11 @@ def test_in_another_thread_signals_are_left_alone(handled: list[int]) -> None:
     thread.start()
     thread.join()
     assert before == during == handlers()
+
+
+def test_it_is_acknowledged_at_once_and_once(handled: list[int]) -> None:
+    told = threading.Event()
+    with StopRequest(told.set).awaited():
+        assert not told.is_set()
+        signal.raise_signal(signal.SIGINT)
+        assert told.wait(5)

@@ -21,6 +21,7 @@ from ssmt.cli import (  # noqa: F401 (registers the verbs)
 )
 from ssmt.cli.shared import app, reporter
 from ssmt.errors import UserError
+from ssmt.progress import print_wrapped
 from ssmt.version import __version__
 
 
@@ -38,10 +39,10 @@ def main() -> NoReturn:
     try:
         app(standalone_mode=True)
     except UserError as error:
-        reporter.console.print(f"error: {error}", style="red", markup=False)
+        print_wrapped(reporter.console, f"error: {error}", "red")
         sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        reporter.console.print(f"error: {where}{error.strerror}", style="red", markup=False)
+        print_wrapped(reporter.console, f"error: {where}{error.strerror}", "red")
         sys.exit(2)
     sys.exit(0)

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.text import Text
 
 from ssmt.cli.results import write_results
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, exit_status, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
-from ssmt.demo.settings import CORPUS, MINUTES, MODELS
+from ssmt.demo.settings import CORPUS, MODELS
 from ssmt.errors import Stopped
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 EXAMPLES = 5
 
 
-@app.command()
+@app.command(cls=Verb)
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", metavar="DIR", help="Where the corpus, the models and the report go.")
@@ -39,15 +39,24 @@ def demo(
         int, typer.Option(min=1, metavar="N", help="Sentence pairs to validate on, and of each of two test sets.")
     ] = HELD_OUT,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the corpus and of both trainings.")] = SEED,
-    minutes: Annotated[float, typer.Option(min=0.001, metavar="N", help="Training time of each model.")] = MINUTES,
+    max_minutes: Annotated[
+        float | None,
+        typer.Option(
+            min=0.001,
+            metavar="N",
+            help="Stop each training after N minutes, for a quick look: its numbers mean nothing yet.",
+            show_default="when all updates are made",
+        ),
+    ] = None,
     threads: ThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """See it work, in about five minutes: train SSMT and BPE, translate, compare.
+    """See it work: train SSMT and BPE, translate, compare. Five minutes on an idle laptop, more on a busy one.
 
     The corpus is English and an artificial language. Its words are built like those of isiZulu and isiXhosa, its stems
-    are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size and
-    the same time. Ctrl-C stops; the same command goes on, and a model that is trained is not trained again.
+    are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size, and
+    updates that take an idle machine the same time. How long they take here is said after the first seconds. Ctrl-C
+    stops; the same command goes on, and a model that is trained is not trained again.
     """
     if write_corpus is not None:
         written = ensure_corpus(write_corpus, sentences, seed, held_out=held_out)
@@ -63,7 +72,7 @@ def demo(
             sentences=sentences,
             held_out=held_out,
             seed=seed,
-            minutes=minutes,
+            minutes=max_minutes,
             device=device,
             reporter=reporter,
         )
@@ -73,6 +82,8 @@ def demo(
     console = Console(highlight=False, soft_wrap=True)
     _print_examples(console, comparison.measured[0])
     write_results([as_table(comparison.models, comparison.measured)], {}, "terminal")
+    if comparison.unfinished:
+        reporter.warn("stopped early, so these numbers mean nothing yet; without --max-minutes the demo goes on")
     _print_what_next(console, output / CORPUS, output / "ssmt", comparison.page)
 
 

@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ssmt.cli.shared import app, write_json
+from ssmt.cli.shared import Verb, app, write_json
 from ssmt.version import __version__
 
 # How a distribution is imported, where that is not its own name.
@@ -24,7 +24,7 @@ MODULES = {"pyyaml": "yaml", "subword-nmt": "subword_nmt"}
 NOT_FOR_USERS = ("dev",)  # extras
 
 
-@app.command()
+@app.command(cls=Verb)
 def doctor(
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -26,7 +26,7 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, require_place
+from ssmt.files import STANDARD_STREAM, require_other_file, require_place
 
 
 @app.command(cls=ManyValues)
@@ -81,6 +81,7 @@ def evaluate(
     if not hypotheses and not models:
         raise UserError("Nothing to evaluate: give --hypothesis NAME=FILE or --model NAME=DIR")
     require_place(output)
+    require_other_file(output, *reference, *hypotheses.values(), source, *(subset or []))
     set_threads(threads)
     spelt = {name.lower(): name for name in METRICS}
     evaluation = evaluate_systems(
@@ -156,6 +157,8 @@ def morphology(
         raise UserError("Nothing to measure: give --model DIR or --segmented NAME=FILE")
     if not models and (tune_on is not None or threshold is not None):
         raise UserError("--tune-on and --threshold need --model: only a model has boundary posteriors")
+    require_place(output)
+    require_other_file(output, gold, *files.values(), tune_on)
     set_threads(threads)
     comparison = compare_segmentations(
         gold,

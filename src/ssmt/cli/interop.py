@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from ssmt.cli.shared import app, reporter
+from ssmt.cli.shared import Verb, app, reporter
 
 
-@app.command("import-fairseq")
+@app.command("import-fairseq", cls=Verb)
 def import_fairseq(
     checkpoint: Annotated[Path, typer.Option(metavar="F.pt", help="The model as fairseq saved it.")],
     source_dict: Annotated[Path, typer.Option(metavar="F", help="fairseq's dictionary of the source (dict.en.txt).")],

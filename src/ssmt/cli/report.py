@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from ssmt.cli.results import BeamOption, SamplesOption, SearchOption, named
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, reporter, set_threads
 from ssmt.errors import UserError
+from ssmt.files import require_other_file
 
 
-@app.command()
+@app.command(cls=Verb)
 def report(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Directories of training runs, or of models.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="F.html", help="The page.")] = Path("report.html"),
@@ -52,13 +53,15 @@ def report(
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise UserError(f"{output}: the page's name ends in .html")
+    hypotheses = named(hypothesis, "--hypothesis")
+    require_other_file(output, source, reference, *hypotheses.values(), gold)
     set_threads(threads)
     page = runs_report(
         runs,
         source=source,
         reference=reference,
         sentences=sentences,
-        hypotheses=named(hypothesis, "--hypothesis"),
+        hypotheses=hypotheses,
         gold=gold,
         compositional=compositional,
         examples=examples,

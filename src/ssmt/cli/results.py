@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from typer.core import TyperCommand
 
+from ssmt.cli.shared import Verb
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
 from ssmt.files import STANDARD_STREAM, open_for_writing
+from ssmt.progress import print_wrapped
 from ssmt.search.table import SEARCHES
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ SearchOption = Annotated[
 BeamOption = Annotated[int, typer.Option(min=1, metavar="N", help="Hypotheses kept by the search.")]
 
 
-class ManyValues(TyperCommand):
+class ManyValues(Verb):
     """Options that can be given many times also take many values at once: `--beam 1 3` is `--beam 1 --beam 3`.
 
     Only for verbs without arguments of their own: those would be taken for further values.
@@ -113,13 +114,11 @@ def write_results(
             console = Console(file=stream, highlight=False)
             if not console.is_terminal:
                 console = Console(file=stream, highlight=False, width=_WIDTH_OF_FILES)
-            for (
-                table
-            ) in results:  # title and notes are not folded to the table's width: signatures are copied from here
-                console.print(table.title, style="italic", markup=False, soft_wrap=True)
+            for table in results:  # title and notes are not folded to the table's width
+                print_wrapped(console, table.title, "italic")
                 console.print(tables.terminal(replace(table, title="", notes=())))
                 for note in table.notes:
-                    console.print(note, markup=False, soft_wrap=True)
+                    print_wrapped(console, note)
                 console.print()
         else:
             write = tables.markdown if form == "markdown" else tables.latex

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.errors import renumbered
-from ssmt.progress import TerminalReporter, tracked
+from ssmt.config import OTHER_NAMES
+from ssmt.errors import UserError, renumbered
+from ssmt.progress import Reporter, TerminalReporter, tracked
 from ssmt.text.lines import read_lines, read_parallel
 
 if TYPE_CHECKING:
+    import torch
+
+    from ssmt.config import Preset
     from ssmt.translator import Translator
 
 VERBS = (
@@ -31,6 +35,14 @@ VERBS = (
     "config",
     "doctor",
 )
+# What people ask for that other programs have.
+OTHER_VERBS = {
+    "serve": "a server is not there yet. `ssmt translate MODEL` stays loaded and answers each line as it comes",
+    **dict.fromkeys(("generate", "interactive", "decode", "predict", "infer"), "`ssmt translate MODEL` translates"),
+    **dict.fromkeys(("test", "eval"), "`ssmt evaluate` scores translations"),
+    **dict.fromkeys(("tokenize", "tokenise"), "`ssmt segment MODEL` cuts words; nothing need be tokenised"),
+    **dict.fromkeys(("preprocess", "binarize", "build-vocab"), "`ssmt train` takes text files as they are"),
+}
 
 
 class Verbs(typer.core.TyperGroup):
@@ -39,6 +51,40 @@ class Verbs(typer.core.TyperGroup):
     def list_commands(self, ctx: Any) -> list[str]:
         names = super().list_commands(ctx)
         return sorted(names, key=lambda name: VERBS.index(name) if name in VERBS else len(VERBS))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args and args[0] in OTHER_VERBS and args[0] not in self.commands:
+            raise UserError(f"There is no verb {args[0]!r}: {OTHER_VERBS[args[0]]}")
+        return super().resolve_command(ctx, args)
+
+
+USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # what an unknown option raises, wherever typer has it from
+
+
+class Verb(typer.core.TyperCommand):
+    """Every verb is one. An option that holds one value is refused when it is given twice: the first would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not ctx.resilient_parsing:  # which is how the shell completes
+            try:
+                _, _, given = self.make_parser(ctx).parse_args(list(args))
+            except USAGE_ERROR as error:
+                self._answer(error)
+                raise
+            for option in given:
+                holds_one = isinstance(option, typer.core.TyperOption) and not (option.multiple or option.is_flag)
+                if holds_one and (times := given.count(option)) > 1:
+                    raise UserError(f"{max(option.opts, key=len)} is given {times} times and holds one value")
+        return super().parse_args(ctx, args)
+
+    def _answer(self, error: Any) -> None:
+        """An option that other toolkits have is answered by ours."""
+        asked = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
+        if setting := OTHER_NAMES.get(asked):
+            own = f"--{setting.rpartition('.')[2].replace('_', '-')}"
+            options = {name for parameter in self.params for name in parameter.opts}
+            if own in options or "--set" in options:
+                error.possibilities = [own if own in options else f"--set {setting}=..."]
 
 
 app = typer.Typer(
@@ -77,6 +123,21 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
+def chosen_preset(device: torch.device, source: Path | None) -> Preset:
+    """The preset for a training text, where none is asked for."""
+    from ssmt.training.presets import choose_preset
+
+    assert source is not None
+    chosen, why = choose_preset(device, source)
+    reporter.say(f"{why}; --preset takes another")
+    return chosen
+
+
+def reporter_beside(stream: TextIO) -> Reporter:
+    """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch."""
+    return Reporter() if stream.isatty() else reporter
+
+
 def exit_status(signal: str) -> int:
     """The status of a program that a signal ended, as shells have it."""
     return 130 if signal == "SIGINT" else 143
@@ -102,16 +163,18 @@ def over_lines(
     targets: Sequence[str],
     of_block: Callable[[list[int]], list[Record]],
     title: str,
+    stream: TextIO,
     skip_empty_targets: bool = True,
 ) -> Iterator[tuple[int, Record | None]]:
-    """Every line with its record, in order; an empty source (or target) has none and gives an empty line."""
+    """Every line with its record, in order; an empty source (or target) has none and gives an empty line. `stream` is
+    where they will be written."""
 
     def has_content(row: int) -> bool:
         if sources is not None and not sources[row].strip():
             return False
         return bool(targets[row].strip()) or not skip_empty_targets
 
-    for first in tracked(reporter, range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
+    for first in tracked(reporter_beside(stream), range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
         block = range(first, min(first + BLOCK, len(targets)))
         rows = [row for row in block if has_content(row)]
         with renumbered([row + 1 for row in rows]):

@@ -26,6 +26,7 @@ from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
     app,
+    chosen_preset,
     exit_status,
     reporter,
     set_threads,
@@ -109,7 +110,9 @@ def train(
         ),
     ],
     output: DirectoryOption,
-    preset: Annotated[Preset, typer.Option(help="Settings to start from.")] = "base",
+    preset: Annotated[
+        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting for all points.")
@@ -133,6 +136,7 @@ def train(
     For example --grid network.encoder_layers+network.decoder_layers=2,4,6 text.lexicon_size=1000,5000. DIR gets
     table.md, table.tex, results.json, plot.svg and plot.png, and each run in runs/.
     """
+    from ssmt.devices import choose_device
     from ssmt.evaluation.sweep_training import parse_axis, training_sweep
     from ssmt.text.preparation import TrainingFiles
 
@@ -140,13 +144,14 @@ def train(
     set_threads(threads)
     limits = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes}
     settings = [*(set_ or []), *(f"training.{key}={limit}" for key, limit in limits.items() if limit is not None)]
+    start = preset or ("base" if config else chosen_preset(choose_device(device), source))
     with _going_on():
         results = training_sweep(
             TrainingFiles(source, target, valid_source, valid_target),
             [parse_axis(axis) for axis in grid],
-            compose(preset, config, settings),
+            compose(start, config, settings),
             output,
-            preset=compose(preset),
+            preset=compose(start),
             search=search,
             beam=beam,
             sentences=sentences,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +11,9 @@ import typer
 from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
+    Verb,
     app,
+    chosen_preset,
     exit_status,
     reporter,
     set_threads,
@@ -19,7 +22,7 @@ from ssmt.config import Config, Preset, commented_yaml, compose, with_settings
 from ssmt.errors import UserError
 
 
-@app.command()
+@app.command(cls=Verb)
 def train(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="The new model's directory.")],
     source: Annotated[Path | None, typer.Option(metavar="F", help="Training text, source side.")] = None,
@@ -30,7 +33,9 @@ def train(
         str | None,
         typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
     ] = None,
-    preset: Annotated[Preset | None, typer.Option(help="Settings to start from.", show_default="base")] = None,
+    preset: Annotated[
+        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+    ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="One setting; can be given many times.")
@@ -76,17 +81,19 @@ def train(
         if missing:
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-        composed = compose(preset or "base", config, settings)
-        warn_of_changes_without_effect(compose(preset or "base"), composed, reporter)
+        start = preset or ("base" if config else chosen_preset(chosen_device, source))
+        composed = compose(start, config, settings)
+        warn_of_changes_without_effect(compose(start), composed, reporter)
         run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
 
     stopped_by = run.train(output, chosen_device, reporter)
     if stopped_by:
-        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with: ssmt train --output {output} --resume")
+        command = f"ssmt train --output {shlex.quote(str(output))} --resume"
+        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
 
 
-@app.command("config")
+@app.command("config", cls=Verb)
 def show_config(
     preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -21,15 +22,18 @@ from ssmt.cli.shared import (
     SourceOption,
     TargetOption,
     ThreadsOption,
+    Verb,
     app,
     load_translator,
     over_lines,
     read_pairs,
     reporter,
+    reporter_beside,
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing
+from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing, require_other_file
+from ssmt.progress import plural
 from ssmt.search.options import Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
@@ -37,8 +41,10 @@ from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, st
 if TYPE_CHECKING:
     from ssmt.translator import Segmentation
 
+PROMPT = "> "
 
-@app.command()
+
+@app.command(cls=Verb)
 def translate(
     model: ModelArgument,
     input: Annotated[
@@ -109,6 +115,7 @@ def translate(
 
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
+    require_other_file(output, input, prefix)
     options = SearchOptions(
         search=search,
         beam=beam,
@@ -139,8 +146,12 @@ def translate(
     with (
         naming_lines({"source": input, "prefix": prefix}) as lines,
         open_for_writing(output) as stream,
-        reporter.bar("translating", 1.0, log=False) as bar,
+        reporter_beside(stream).bar("translating", known_length, log=False) as bar,
     ):
+        is_dialogue = input == STANDARD_STREAM and sys.stdin.isatty() and stream.isatty()
+        if is_dialogue:
+            reporter.say("One sentence a line, then Enter; Ctrl-D ends")
+            typer.echo(PROMPT, err=True, nl=False)
         for block in stream_blocks(input, BLOCK):
             lines.offset = done
             if prefixes is not None and done + len(block) > len(prefixes):
@@ -163,12 +174,16 @@ def translate(
                     stream.write("\t".join(shown) + "\n")
             stream.flush()
             done += len(block)
-            bar.advance(done / (known_length or done), f"{done:,} lines")
+            bar.advance(done, plural(done, "line"))
+            if is_dialogue:
+                typer.echo(PROMPT, err=True, nl=False)
+        if is_dialogue:
+            typer.echo(err=True)  # the shell's own prompt gets a line of its own
         if prefixes is not None:
             require_equal_lengths(input, done, prefix or "", len(prefixes))
 
 
-@app.command()
+@app.command(cls=Verb)
 def segment(
     model: ModelArgument,
     target: TargetOption,
@@ -203,6 +218,7 @@ def segment(
         raise UserError("--n-best goes with --method viterbi: the posterior gives one segmentation")
     if method == "viterbi" and threshold is not None:
         raise UserError("--threshold goes with --method posterior: the most probable path has none")
+    require_other_file(output, source, target)
     translator = load_translator(model, device, threads, pretokenised)
     segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
@@ -227,7 +243,7 @@ def segment(
         return records
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
-        for row, record in over_lines(sources, targets, records_of, "segmenting"):
+        for row, record in over_lines(sources, targets, records_of, "segmenting", stream):
             if json_:
                 empty: Record = {
                     "translation": targets[row],
@@ -261,7 +277,7 @@ def _segmentation_line(record: Record, separator: str, cuts_anywhere: bool) -> s
     return "\t".join(columns)
 
 
-@app.command()
+@app.command(cls=Verb)
 def score(
     model: ModelArgument,
     source: SourceOption,
@@ -279,6 +295,7 @@ def score(
 
     Of a model on subwords, the probability of the translation as it is cut into them. --json says which.
     """
+    require_other_file(output, source, target)
     translator = load_translator(model, device, threads, pretokenised)
     sources, targets = read_parallel(source, target)
     score_type = translator.score_type(best_path=best_path)
@@ -294,7 +311,7 @@ def score(
         return [{"score": round(value, 6)} for value in scores]
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
-        for row, record in over_lines(sources, targets, records_of, "scoring", skip_empty_targets=False):
+        for row, record in over_lines(sources, targets, records_of, "scoring", stream, skip_empty_targets=False):
             if json_:
                 number = record["score"] if record else None
                 pair = {"source": sources[row], "translation": targets[row]}

@@ -1,6 +1,6 @@
-"""SSMT against BPE on the embedded corpus: trained for the same time, measured in the same way.
+"""SSMT against BPE on the embedded corpus: of the same size, measured in the same way.
 
-comparison = compare("demo", minutes=1)
+comparison = compare("demo")
 print(tables.markdown(as_table(comparison.models, comparison.measured)))
 """
 
@@ -14,7 +14,7 @@ import torch
 
 from ssmt.config import Config
 from ssmt.demo.corpus import HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
-from ssmt.demo.settings import CORPUS, MINUTES, MODELS, config_of
+from ssmt.demo.settings import CORPUS, MODELS, UPDATES, config_of
 from ssmt.devices import choose_device
 from ssmt.errors import Stopped, UserError
 from ssmt.evaluation import plots
@@ -43,6 +43,11 @@ class Comparison:
     measured: list[Measured]
     page: Path | None  # none where nothing draws its plots
 
+    @property
+    def unfinished(self) -> list[str]:
+        """The models that have not made all of their updates."""
+        return unfinished(self.models)
+
 
 def compare(
     output: str | Path,
@@ -50,12 +55,13 @@ def compare(
     sentences: int = SENTENCES,
     held_out: int = HELD_OUT,
     seed: int = SEED,
-    minutes: float = MINUTES,
+    minutes: float | None = None,
     device: str = "auto",
     reporter: Reporter | None = None,
 ) -> Comparison:
     """Write the corpus, train both models, measure them; what is there already is not done again.
 
+    `minutes` ends each training before all of its updates are made, for a look: its numbers mean nothing yet.
     A signal that stops a training raises `Stopped`.
     """
     reporter, output = reporter or Reporter(), Path(output)
@@ -63,7 +69,8 @@ def compare(
     ensure_corpus(corpus, sentences, seed, held_out=held_out)
     reporter.say(f"{corpus}: {sentences:,} pairs of English and an artificial language that nobody speaks")
     for number, name in enumerate(MODELS, start=1):
-        reporter.say(f"\nModel {number} of {len(MODELS)}, {name}: {minutes:g} minutes, in {output / name}")
+        limit = "" if minutes is None else f" or {minutes:g} minutes"
+        reporter.say(f"\nModel {number} of {len(MODELS)}, {name}: {UPDATES[name]:,} updates{limit}, in {output / name}")
         if stopped_by := train(corpus, output / name, config_of(name, minutes, seed), chosen_device, reporter):
             raise Stopped(stopped_by)
     reporter.say("\nTranslating and measuring")
@@ -185,12 +192,20 @@ def as_table(models: Mapping[str, Model], measured: Sequence[Measured]) -> Table
         rows.append(tuple(row))
     heads = [f"{test.split} {score}" for test in measured for score in ("chrF", "F1")]
     columns = ("Model", "Parameters", "Updates", "Minutes", *heads)
-    title = "Equal size, equal time: chrF and F1 of morpheme boundaries"
-    return Table(columns, tuple(rows), title, tuple(_notes(measured)))
+    title = "Models of equal size: chrF and F1 of morpheme boundaries"
+    return Table(columns, tuple(rows), title, tuple(_notes(models, measured)))
 
 
-def _notes(measured: Sequence[Measured]) -> Iterator[str]:
+def unfinished(models: Mapping[str, Model]) -> list[str]:
+    """The models that have not made all of their updates."""
+    return [name for name, model in models.items() if model.updates < UPDATES[name]]
+
+
+def _notes(models: Mapping[str, Model], measured: Sequence[Measured]) -> Iterator[str]:
     baseline, model = MODELS
+    if begun := unfinished(models):
+        made = ", ".join(f"{name} {models[name].updates:,} of {UPDATES[name]:,} updates" for name in begun)
+        yield f"STOPPED EARLY: these numbers mean nothing yet, not even which model is better ({made})."
     yield "test.hard: known morphemes in words that training never showed; test: sentences like those of training."
     for test in measured:
         yield f"{test.split}: chrF differs with p = {test.quality[model, 'chrF'].p_value:.3f} (paired bootstrap)."

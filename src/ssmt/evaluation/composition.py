@@ -27,7 +27,7 @@ import numpy.typing as npt
 from ssmt.errors import UserError
 from ssmt.evaluation.morphemes import Sentence, Text, Word, analyse_texts, check_morphemes
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import name_of, open_for_writing, require_file
+from ssmt.files import name_of, open_for_writing, require_file, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.lines import read_lines, require_equal_lengths
 
@@ -36,6 +36,7 @@ Ints = npt.NDArray[np.int64]
 
 COMPOUND_ALPHA, ATOM_ALPHA = 0.1, 0.5  # Keysers et al. 2020: do compounds occur at all; do atoms occur equally often
 DIVERGENCES = (0.2, 0.3)  # the paper's
+ENDINGS = ("source", "target", "lines", "json")  # of a subset's files
 _TIE = 1e-12  # objectives that are closer are equal: sums in another order must not decide between sentences
 
 
@@ -243,8 +244,11 @@ def extract_subsets(
 
     Where morphemes come from is `analyse_texts`' business.
     """
-    reporter = reporter or Reporter()
+    reporter, target_divergences = reporter or Reporter(), list(dict.fromkeys(target_divergences))
     check_morphemes(morphemes, segmenter)
+    for divergence in target_divergences:
+        for ending in ENDINGS:
+            require_other_file(f"{_stem(output, divergence)}.{ending}", train, test_source, test_target, *morphemes)
     if len(morphemes) == 2:  # these are read again, line by line with their morphemes
         require_file(train)
         require_file(test_target)
@@ -257,7 +261,7 @@ def extract_subsets(
     seen, whole = Distribution.of(train_sentences), Distribution.of(test_sentences)
     subsets = [
         extract_subset(seen, test_sentences, size=size, target_divergence=divergence, candidates=candidates, seed=seed)
-        for divergence in dict.fromkeys(target_divergences)
+        for divergence in target_divergences
     ]
     for subset in subsets:
         stem = write_subset(output, subset, source, target.lines)
@@ -336,14 +340,18 @@ def write_subset(directory: str | Path, subset: Subset, source: Sequence[str], t
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{directory}: cannot be made a directory ({error.strerror})") from None
-    stem = directory / f"divergence-{subset.target_divergence:g}"
-    contents = {
-        "source": [source[number - 1] for number in subset.line_numbers],
-        "target": [target[number - 1] for number in subset.line_numbers],
-        "lines": [str(number) for number in subset.line_numbers],
-        "json": [json.dumps(as_dict(subset), indent=2)],
-    }
-    for ending, lines in contents.items():
+    stem = _stem(directory, subset.target_divergence)
+    contents = (
+        [source[number - 1] for number in subset.line_numbers],
+        [target[number - 1] for number in subset.line_numbers],
+        [str(number) for number in subset.line_numbers],
+        [json.dumps(as_dict(subset), indent=2)],
+    )
+    for ending, lines in zip(ENDINGS, contents, strict=True):
         with open_for_writing(f"{stem}.{ending}") as stream:
             stream.writelines(f"{line}\n" for line in lines)
     return stem
+
+
+def _stem(directory: str | Path, divergence: float) -> Path:
+    return Path(directory) / f"divergence-{divergence:g}"

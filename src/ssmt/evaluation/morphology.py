@@ -201,6 +201,15 @@ def _estimate(pair: Pair, sampled: Sequence[Pair]) -> PrecisionRecall:
     )
 
 
+def finding(scores: Mapping[str, MorphologyScores]) -> str:
+    """What came out, in a sentence; nothing of one system alone."""
+    ranked = sorted(scores, key=lambda name: -scores[name].boundary_micro.f1.value)
+    if len(ranked) < 2:
+        return ""
+    best, second = (f"{name} (F1 {scores[name].boundary_micro.f1.value:.1f})" for name in ranked[:2])
+    return f"The cuts of {best} are the nearest to the morphemes, before those of {second}."
+
+
 @dataclass(frozen=True, eq=False)
 class PrecisionRecallCurve:
     """Micro boundary scores (percentages) at every threshold that makes a difference, from high to low.
@@ -217,6 +226,11 @@ class PrecisionRecallCurve:
     def best(self) -> int:
         """Index of the best F1; of equals the one with the highest threshold, which cuts least."""
         return int(np.argmax(self.f1))
+
+    @property
+    def is_one_point(self) -> bool:
+        """Whether the posteriors say no more than cut or no cut, as those of a model on subwords."""
+        return len(self.thresholds) <= 2
 
     @property
     def best_threshold(self) -> float:

@@ -57,6 +57,11 @@ class Page:
         """Finished HTML: whoever made it has escaped its texts."""
         self._sections[-1][1].append(fragment)
 
+    def finding(self, sentence: str) -> None:
+        """What came out, before the numbers that show it."""
+        if sentence:
+            self.html(f'<p class="finding">{escape(sentence)}</p>')
+
     def table(self, table: Table) -> None:
         self.html(table_html(table))
 
@@ -113,14 +118,25 @@ class Page:
                 folder.mkdir(exist_ok=True)
         except OSError as error:
             raise UserError(f"{error.filename}: cannot be made a directory ({error.strerror})") from None
+        earlier = _plots_of(path)
         with open_for_writing(path) as stream:
             stream.write(self.render())
         for plot in self.figures:
             for ending in ("svg", "png"):
                 files.append(folder / f"{plot.name}.{ending}")
                 plots.save(plot.figure, files[-1])
+        for name in earlier - {plot.name for plot in self.figures}:  # of the page that this one replaces
+            for ending in ("svg", "png"):
+                (folder / f"{name}.{ending}").unlink(missing_ok=True)
         (reporter or Reporter()).say(f"Written: {path}, and {len(files) - 1} plots in {folder.name}")
         return files
+
+
+def _plots_of(page: Path) -> set[str]:
+    """The plots of a page that was written before: its drawings carry their names."""
+    if not page.is_file():
+        return set()
+    return set(re.findall(r'<g id="([\w-]+)-figure_1"', page.read_text(encoding="utf-8", errors="replace")))
 
 
 def table_html(table: Table) -> str:

@@ -36,6 +36,7 @@ _VARIABLES = {PAPER: "none", INK: "var(--ink)", FAINT: "var(--faint)", GRID: "va
 }
 _WIDTH, _HEIGHT = 5.2, 3.2  # inches
 _MOST_POINTS = 500  # of a curve: more cannot be seen
+_LEAST_RANGE = 0.25  # of an axis of values, as a share of the highest
 _STYLE: Any = {
     "font.family": "DejaVu Sans",
     "font.size": 9,
@@ -145,21 +146,28 @@ def precision_recall(
         axes.annotate(f"F1 {f1}", (100, f1 * 100 / (200 - f1)), xytext=(3, 0), textcoords="offset points",
                       color=FAINT, fontsize=7, va="center", annotation_clip=False)  # fmt: skip
     names = list(order or dict.fromkeys([*curves, *points]))
-    for name, curve in curves.items():
+    drawn = {name: curve for name, curve in curves.items() if not curve.is_one_point}
+    for name, curve in drawn.items():
         colour, kept = _style(names, name)["color"], _thinned(len(curve.recall))
-        axes.plot(curve.recall[kept], curve.precision[kept], color=colour, label=name, zorder=3)
+        axes.plot(curve.recall[kept], curve.precision[kept], color=colour, zorder=3)
         best = (curve.recall[curve.best], curve.precision[curve.best])
         axes.plot(*best, "o", color=colour, markersize=6, markerfacecolor=PAPER, markeredgewidth=1.6, zorder=5)
-        threshold = "< 0.01" if curve.best_threshold < 0.01 else f"{curve.best_threshold:.2f}"
-        label = f"F1 {curve.f1[curve.best]:.1f} at {threshold}"
-        side, shift = ("right", (-4, -12)) if best[0] > 50 else ("left", (6, 6))  # beside the curve, not across it
-        axes.annotate(label, best, xytext=shift, textcoords="offset points", fontsize=8, ha=side, zorder=6)
-    for name, (precision, recall) in points.items():
-        style = _style(names, name)
-        shown = None if name in curves else name
-        axes.plot([recall], [precision], linestyle="none", label=shown, zorder=5, **style | {"markersize": 6})
-    if curves:
-        axes.plot([], [], "o", color=FAINT, markerfacecolor=PAPER, label="best F1")
+    for name in dict.fromkeys(
+        [*curves, *points]
+    ):  # numbers are in the legend: beside the dots they collide
+        label = name
+        if name in points:
+            precision, recall = points[name]
+            label += f": F1 {2 * precision * recall / max(precision + recall, 1e-9):.1f}"
+        if name in drawn:
+            curve = drawn[name]
+            threshold = "< 0.01" if curve.best_threshold < 0.01 else f"{curve.best_threshold:.2f}"
+            label += f"{',' if name in points else ':'} best {curve.f1[curve.best]:.1f} at {threshold}"
+        at = ([points[name][1]], [points[name][0]]) if name in points else ([], [])
+        line = "-" if name in drawn else "none"
+        axes.plot(*at, label=label, zorder=5, **_style(names, name) | {"markersize": 6, "linestyle": line})
+    if drawn:
+        axes.plot([], [], "o", color=FAINT, markerfacecolor=PAPER, label="best F1 of a curve")
     axes.set(xlim=(0, 100), ylim=(0, 103))
     axes.grid(False)
     _legend(axes, loc="lower left")
@@ -274,9 +282,10 @@ def _keep_in_view(main: Sequence[Sequence[float]], others: Sequence[Sequence[flo
     """The first updates of training are far from everything else: the axis follows the validation curves."""
     numbers = [number for row in main for number in row]
     others_late = [number for row in others for number in row[len(row) // 4 :]]
-    if numbers and others_late:
+    if numbers:
         low, high = min(numbers + others_late), max(numbers + others_late)
-        margin = 0.08 * (high - low) or 0.1
+        missing = max(0.0, _LEAST_RANGE * abs(high) - (high - low))  # little change should not look like much
+        margin = missing / 2 + (0.08 * (high - low) or 0.1)
         axes.set_ylim(low - margin, high + margin)
 
 

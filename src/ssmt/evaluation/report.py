@@ -204,13 +204,16 @@ def _points(log: Sequence[Record], x: str, y: str) -> plots.Points:
     return [line[x] for line in lines], [line[y] for line in lines]
 
 
+def _validated(log: Sequence[Record], metric: str) -> list[float]:
+    """Of the models that a run has trained, and of their average."""
+    return [*_points(log, "update", f"valid_{metric}")[1], *_points(log, "update", f"average_{metric}")[1]]
+
+
 def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Record]) -> Table:
     """What each run is and how far it came. `described` has the cells of each run's settings by column."""
     columns = list(dict.fromkeys(column for cells in described.values() for column in cells))
-    lowest = {
-        name: min(_points(log, "update", "valid_bits_per_character")[1], default=None) for name, log in logs.items()
-    }
-    highest = {name: max(_points(log, "update", "valid_chrf")[1], default=None) for name, log in logs.items()}
+    lowest = {name: min(_validated(log, "bits_per_character"), default=None) for name, log in logs.items()}
+    highest = {name: max(_validated(log, "chrf"), default=None) for name, log in logs.items()}
     best_bits = min((value for value in lowest.values() if value is not None), default=None)
     best_chrf = max((value for value in highest.values() if value is not None), default=None)
     rows = []
@@ -228,7 +231,12 @@ def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Rec
             )
         )
     heads = ("Run", *columns, "Updates", "Minutes", "Bits/char ↓", "chrF")
-    return Table(heads, tuple(rows), "", ("Bits per character and chrF: the best validation of each run.",))
+    return Table(
+        heads,
+        tuple(rows),
+        "",
+        ("Bits per character and chrF: the best validation of each run, or of an average of its models.",),
+    )
 
 
 def _translate(
@@ -250,6 +258,7 @@ def _show_translations(
 ) -> None:
     scores = translation.evaluate_translations(systems, test.targets, samples=samples)
     with page.section("Translation", f"{test.title[0].upper()}{test.title[1:]}.{how}"):
+        page.finding(translation.finding(scores, "chrF"))
         page.table(translation.as_table(scores, intervals=len(systems) <= 6 and samples > 0))
         with page.columns():
             for row in evenly_spaced(test.targets, examples):
@@ -282,8 +291,12 @@ def _show_segmentations(
     words = next(iter(scores.values())).words
     context = "in sentences, given their source" if gold.context == "sentences" else "one by one"
     with page.section("Morphemes", f"{words:,} words of {Path(gold.name).name}, segmented {context}."):
+        page.finding(morphology.finding(scores))
         figure = plots.precision_recall(curves, points, order=order)
-        caption = "Along a curve the posterior threshold falls. Filled: the most probable segmentation."
+        caption = (
+            "Along a curve the posterior threshold falls; a model that is always sure has none. Filled: the most "
+            "probable segmentation."
+        )
         boundaries, identified = (
             morphology.as_table(scores, measure, decimals=1) for measure in ("boundary", "identification")
         )

@@ -19,7 +19,7 @@ from ssmt.evaluation.model_output import Floats, gold_cuts, gold_posteriors, tra
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
-from ssmt.files import name_of, naming_lines, open_for_writing
+from ssmt.files import name_of, naming_lines, open_for_writing, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.lines import read_lines, require_equal_lengths
 from ssmt.translator import Translator
@@ -92,6 +92,8 @@ def evaluate_systems(
         if not models:
             raise UserError("There is no model whose translations could be kept")
         _make(Path(translations))
+        for name in models:
+            require_other_file(_kept(translations, name), *references, *hypotheses.values(), source, *subsets)
     systems, reference_lines = translation.read_translations(references, hypotheses)
     lines = len(reference_lines[0])
     sources = _sources(source, models, references[0], lines)
@@ -110,7 +112,7 @@ def evaluate_systems(
         translated = {row: candidate.text for row, candidate in zip(rows, best, strict=True)}
         systems[name] = [translated.get(row, "") for row in range(lines)]
         if translations is not None:
-            with open_for_writing(Path(translations) / f"{name}.txt") as stream:
+            with open_for_writing(_kept(translations, name)) as stream:
                 stream.writelines(f"{text}\n" for text in translated.values())
     return Evaluation(
         translation.evaluate_subsets(
@@ -152,6 +154,11 @@ def _sources(source: str | Path | None, models: Collection[str], reference: str 
     sources = read_lines(source)
     require_equal_lengths(reference, lines, source, len(sources))
     return sources
+
+
+def _kept(directory: str | Path, model: str) -> Path:
+    """Where a model's translations are kept."""
+    return Path(directory) / f"{model}.txt"
 
 
 def _make(directory: Path) -> None:

@@ -194,7 +194,8 @@ def as_table(
 ) -> Table:
     """The paper's Table 3, to be written by `tables.markdown`, `tables.latex` or `tables.terminal`.
 
-    As there, all scores that print like the best are underlined (and bold) at the precision shown.
+    As there, scores that print like the best at the precision shown are underlined (and bold), unless the difference is
+    significant all the same.
     """
     with_p_values = p_values and any(score.p_value is not None for score in report.scores)
     columns = ["System"]
@@ -212,7 +213,8 @@ def as_table(
             text = number
             if intervals and score.interval is not None:
                 text += f" ± {score.interval:.{decimals}f}"
-            ties = number == best[metric]
+            p_value = score.p_value_to_best
+            ties = number == best[metric] and (score.is_best or p_value is None or p_value >= SIGNIFICANCE_LEVEL)
             bold = ties or score.not_significantly_worse_than_best
             row.append(Cell(text, underlined=ties and compared, bold=bold and compared))
             if with_p_values:
@@ -229,6 +231,23 @@ def as_table(
             notes[0] += f" p: paired bootstrap against {report.baseline}."
     title = f"Translation of {report.sentences:,} sentences" + (f" of {of_what}" if of_what else "")
     return Table(tuple(columns), tuple(rows), title, tuple(notes))
+
+
+def finding(report: TranslationReport, metric: str) -> str:
+    """What came out, in a sentence; nothing of one system alone."""
+    scores = [report[system, metric] for system in report.systems]
+    if len(scores) < 2:
+        return ""
+    best = next(score for score in scores if score.is_best)
+    others = sorted((score for score in scores if score is not best), key=lambda score: abs(score.score - best.score))
+    second = others[0]
+    ahead = f"{best.system} has the best {metric}, {best.score:.1f}"
+    if second.p_value_to_best is None:
+        return f"{ahead}, before {second.system} with {second.score:.1f} (the difference was not tested)."
+    p_value = f"p = {second.p_value_to_best:.3f}"
+    if second.p_value_to_best >= SIGNIFICANCE_LEVEL:
+        return f"{ahead}, but {second.system} with {second.score:.1f} is not clearly behind ({p_value})."
+    return f"{ahead}, and is clearly before {second.system} with {second.score:.1f} ({p_value})."
 
 
 @dataclass(frozen=True, slots=True)

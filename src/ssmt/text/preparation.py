@@ -23,6 +23,7 @@ from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary, encod
 
 LENGTH_PERCENTILE = 99.5
 SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
+MOST_SEEN = 0.1  # of the validation pairs: so many short sentences may be in any text
 
 
 @dataclass(frozen=True)
@@ -113,10 +114,18 @@ def prepare(
 
     characters: set[str] = set()
     ratios = array("f")
+    held_out, seen = _pairs_of(valid), set[int]()
     for _, source, target in train:
         characters.update(target)
         ratios.append(len(target) / max(len(source), SHORT_SOURCE))
+        if (pair := hash((source, target))) in held_out:
+            seen.add(pair)
     count = len(ratios)
+    if len(seen) > MOST_SEEN * len(held_out):
+        reporter.warn(
+            f"{len(seen):,} of {len(held_out):,} different validation pairs are training pairs too, so validation "
+            f"says little about new text; validate on pairs that training does not have"
+        )
     if train.skipped:
         reporter.warn(f"{train.skipped:,} training pairs are empty or too long and were left out")
     alphabet = Alphabet.of_characters(characters)
@@ -131,6 +140,11 @@ def prepare(
     vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
     return Prepared(vocabulary, max(ratio, 0.01))  # 0 would be no ratio
+
+
+def _pairs_of(pairs: PairReader) -> set[int]:
+    """The different pairs, by their hashes."""
+    return {hash((source, target)) for _, source, target in pairs}
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:

@@ -19,10 +19,11 @@ from ssmt.config import Config
 from ssmt.directory import WEIGHTS, save_weights
 from ssmt.errors import UserError
 from ssmt.model.translation import Loss, TranslationModel
-from ssmt.progress import Bar, Reporter, duration
+from ssmt.progress import Bar, Reporter, duration, plural
 from ssmt.text.batch import Batch
 from ssmt.text.corpus import Corpus
 from ssmt.training.checkpoint import Checkpoints
+from ssmt.training.limits import Forecast, Limit, reached_limit, share_of_run
 from ssmt.training.log import RunLog
 from ssmt.training.meter import Meter
 from ssmt.training.precision import precision_of
@@ -57,14 +58,15 @@ class Trainer:
             fused=True,
         )
         self.precision = precision_of(self.settings.precision, network.device)
-        self.state, self.meter, self.stop = State(), Meter(), StopRequest()
+        self.state, self.meter, self.stop = State(), Meter(), StopRequest(self._acknowledge)
 
     # The loop
 
     def run(self) -> str | None:
         """Train until a limit is reached. Returns the name of the signal that ended it before, if one did."""
-        if self.resume() and self.reached_limit() and self.state.finished_at == self.state.update:
-            self.reporter.say(f"Nothing to do: {self.reached_limit()}")
+        limit = self.reached_limit() if self.resume() else None
+        if limit and self.state.finished_at == self.state.update:
+            self.reporter.say(f"Nothing to do: {limit.words}. A larger training.{limit.setting} lets it go on")
             return None
         self.log = RunLog(self.directory, self.state.update)
         self.begun = time.monotonic() - self.state.seconds
@@ -81,11 +83,14 @@ class Trainer:
 
     def _train(self, bar: Bar) -> None:
         self.meter.reset()
+        forecast = Forecast(self.settings, self.reporter)
         for batches, epoch_batches in self._batches():
+            forecast.begin(self.state, epoch_batches)
             self._update(batches, sum(batch.characters for batch in batches))
             self.state.batch += len(batches)
             self.state.seconds = time.monotonic() - self.begun
             self._report(bar, epoch_batches)
+            forecast.look(self.state, epoch_batches)
             if self._ends_after_update(epoch_batches):
                 return
 
@@ -148,18 +153,9 @@ class Trainer:
             return True
         return self.reached_limit() is not None
 
-    def reached_limit(self) -> str | None:
+    def reached_limit(self) -> Limit | None:
         """Which limit the run has reached, if any."""
-        settings, state = self.settings, self.state
-        if settings.max_epochs is not None and state.epoch >= settings.max_epochs:
-            return f"{settings.max_epochs:,} epochs are over"
-        if settings.max_updates is not None and state.update >= settings.max_updates:
-            return f"{settings.max_updates:,} updates are made"
-        if settings.max_minutes is not None and state.seconds >= settings.max_minutes * 60:
-            return f"{settings.max_minutes:g} minutes are over"
-        if settings.patience is not None and state.validations_since_best >= settings.patience:
-            return f"no improvement in {settings.patience} validations"
-        return None
+        return reached_limit(self.settings, self.state)
 
     def _finish(self) -> None:
         if self.state.validated_at != self.state.update:
@@ -170,7 +166,9 @@ class Trainer:
         self.state.finished_at = self.state.update
         self._save()
         minutes = duration(self.state.seconds)
-        self.reporter.say(f"Done: {self.reached_limit()}. {self.state.update:,} updates in {minutes}")
+        limit = self.reached_limit()
+        assert limit is not None, "a run that no signal ends, ends at a limit"
+        self.reporter.say(f"Done: {limit.words}. {plural(self.state.update, 'update')} in {minutes}")
         best: dict[str, float] = {self.settings.stop_on: cost(self.settings.stop_on, self.state.best)}
         self.reporter.say(f"Best validation: {in_words(best)}. Model: {self.directory}")
 
@@ -193,7 +191,7 @@ class Trainer:
             minutes=round(self.state.seconds / 60, 3),
         )
         self.reporter.say(
-            f"epoch {self.state.epoch}, update {self.state.update:,}, {duration(self.state.seconds)}: "
+            f"epoch {self.state.epoch_from_one}, update {self.state.update:,}, {duration(self.state.seconds)}: "
             f"{in_words(measured)} on validation{' (best)' if improved else ''}"
         )
         self._save()
@@ -231,27 +229,21 @@ class Trainer:
     def _report(self, bar: Bar, epoch_batches: int) -> None:
         state, numbers = self.state, self.meter.numbers()
         bar.advance(
-            self._share(epoch_batches),
-            f"epoch {state.epoch + 1}, update {state.update:,}, loss {numbers['loss']:.3f}, "
-            f"{numbers['bits_per_character']:.3f} bits/char, {numbers['characters_per_second']:,.0f} chars/s",
+            share_of_run(self.settings, state, epoch_batches),
+            f"epoch {state.epoch_from_one}, update {state.update:,}, {numbers['bits_per_character']:.3f} bits/char, "
+            f"{numbers['characters_per_second']:,.0f} chars/s",
         )
         if state.update % LOG_EVERY == 0:
             self.log.write(state.update, epoch=state.epoch, minutes=round(state.seconds / 60, 3), **numbers)
             self.meter.reset()
 
-    def _share(self, epoch_batches: int) -> float:
-        """How much of the run is over, by the limit that is nearest."""
-        state, settings = self.state, self.settings
-        shares = [0.0]
-        if settings.max_epochs is not None:
-            shares.append((state.epoch + state.batch / epoch_batches) / settings.max_epochs)
-        if settings.max_updates is not None:
-            shares.append(state.update / settings.max_updates)
-        if settings.max_minutes is not None:
-            shares.append(state.seconds / settings.max_minutes / 60)
-        return min(max(shares), 1.0)
-
     # Stopping and going on
+
+    def _acknowledge(self) -> None:
+        self.reporter.say(
+            "Stopping: what is under way is finished and saved first. Asked again, it stops at once, and loses what "
+            "came after the last checkpoint"
+        )
 
     def _save(self) -> None:
         self.checkpoints.save(self.state.update, *capture(self.state, self.network, self.optimiser))

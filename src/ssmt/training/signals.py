@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
@@ -14,6 +15,10 @@ class StopRequest:
 
     signal: str | None = None
 
+    def __init__(self, acknowledge: Callable[[], None] = lambda: None) -> None:
+        """`acknowledge` is called when a signal has come: whoever sent it wants to know that it was noted."""
+        self.acknowledge = acknowledge
+
     @contextmanager
     def awaited(self) -> Iterator[None]:
         """Meanwhile Ctrl-C and SIGTERM only leave their name here; a second one of the same ends the run at once."""
@@ -21,6 +26,8 @@ class StopRequest:
         def request(number: int, frame: FrameType | None) -> None:
             self.signal = signal.Signals(number).name
             signal.signal(number, before[number])
+            # In a thread of its own: what is being written when the signal comes must be written first.
+            threading.Thread(target=self.acknowledge).start()
 
         before: dict[int, Any] = {}
         for number in (int(signal.SIGINT), int(signal.SIGTERM)):

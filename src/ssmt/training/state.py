@@ -29,6 +29,11 @@ class State:
     validated_at: int = 0  # the update of the last validation
     finished_at: int = 0  # the update at which the run ended: at a limit, with everything after the last update done
 
+    @property
+    def epoch_from_one(self) -> int:
+        """The epoch of the last update, as messages count them."""
+        return self.epoch + (self.batch > 0)
+
 
 def capture(state: State, network: TranslationModel, optimiser: Optimizer) -> Stored:
     """What `restore` goes on from."""

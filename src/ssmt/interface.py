@@ -1,0 +1,61 @@
+"""Training from Python in one call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from ssmt.config import Preset, compose
+from ssmt.devices import choose_device
+from ssmt.errors import Stopped
+from ssmt.progress import Reporter, reporter_here
+from ssmt.registry import warn_of_changes_without_effect
+from ssmt.text.preparation import TrainingFiles
+from ssmt.training import run
+from ssmt.training.presets import choose_preset
+from ssmt.translator import Translator
+
+
+def train(
+    source: str | Path,
+    target: str | Path,
+    valid_source: str | Path,
+    valid_target: str | Path,
+    output: str | Path,
+    *,
+    model: str = "ssmt",
+    preset: Preset | None = None,
+    config: str | Path | None = None,
+    settings: Sequence[str] = (),
+    max_minutes: float | None = None,
+    max_updates: int | None = None,
+    max_epochs: int | None = None,
+    seed: int | None = None,
+    device: str = "auto",
+    reporter: Reporter | None = None,
+) -> Translator:
+    """Train a model on text files, line i of one being the translation of line i of the other, and load it.
+
+        model = ssmt.train("train.en", "train.zu", "dev.en", "dev.zu", "runs/zulu", max_minutes=15)
+        model.translate(["Ministers discussed the report."]).texts
+
+    `output` is the new model's directory. Called again with the same arguments, a run that was stopped goes on, and one
+    that is over is only loaded. `preset` is tiny, small or base (none: chosen by device and data); `config` is a YAML
+    file of settings, `settings` are single ones ("training.learning_rate=0.001"). Progress is shown below a notebook's
+    cell or on standard error; `ssmt.progress.Reporter()` shows none. Ctrl-C, or a kernel's interrupt, saves and raises
+    `ssmt.errors.Stopped`.
+    """
+    reporter, chosen_device = reporter or reporter_here(), choose_device(device)
+    limits = {"max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs, "seed": seed}
+    given = [f"training.{key}={value}" for key, value in limits.items() if value is not None]
+    start: Preset = preset or "base"
+    if preset is None and config is None:
+        start, why = choose_preset(chosen_device, source)
+        reporter.say(why)
+    chosen = compose(start, config, [f"model={model}", *settings, *given])
+    warn_of_changes_without_effect(compose(start), chosen, reporter)
+    files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
+    run.begin_or_adopt(files, Path(output), chosen, reporter)
+    if stopped_by := run.train(Path(output), chosen_device, reporter):
+        raise Stopped(stopped_by)
+    return Translator.load(output, device)
