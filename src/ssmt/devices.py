@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from ssmt.errors import UserError
@@ -19,6 +21,15 @@ def choose_device(name: str) -> torch.device:
         name = next(kind for kind, there in available.items() if there)
     kind, _, number = name.partition(":")
     count = torch.cuda.device_count() if kind == "cuda" else 1
-    if not available.get(kind, False) or (":" in name and not (number.isdecimal() and int(number) < count)):
+    is_there = ":" not in name or number in map(str, range(count))
+    if not available.get(kind, False) or not is_there:
         raise UserError(f"device {name}: this machine has {', '.join(k for k, there in available.items() if there)}")
     return torch.device(name)
+
+
+def total_memory() -> float:
+    """Bytes of the machine's memory; unbounded where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")

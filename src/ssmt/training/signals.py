@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+# Of the last: a terminal that was closed, a connection that broke. Windows has none.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class StopRequest:
@@ -16,14 +20,20 @@ class StopRequest:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Meanwhile Ctrl-C and SIGTERM only leave their name here; a second one of the same ends the run at once."""
+        """Meanwhile Ctrl-C, SIGTERM and SIGHUP only leave their name here; a second one of the same ends the run at
+        once. What is ignored, as by `nohup`, stays ignored."""
+        terminals = [number for number in (1, 2) if _is_terminal(number)]
 
         def request(number: int, frame: FrameType | None) -> None:
             self.signal = signal.Signals(number).name
             signal.signal(number, before[number])
+            if self.signal == "SIGHUP":
+                _leave(terminals)
 
         before: dict[int, Any] = {}
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+        for number in map(int, SIGNALS):
+            if signal.getsignal(number) == signal.SIG_IGN:
+                continue
             try:
                 before[number] = signal.signal(number, request)
             except ValueError:  # not in the main thread: whoever runs us there stops us in their own way
@@ -33,3 +43,18 @@ class StopRequest:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _leave(terminals: list[int]) -> None:
+    """Write nowhere instead: an error of a terminal that is gone must not end the run before it is saved."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in terminals:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
