@@ -18,7 +18,7 @@ from torch import Tensor
 from ssmt.errors import UserError
 from ssmt.tensors import DamagedError, load, save
 
-STATE: dict[str, Any] = {"update": 120, "best": math.inf, "seconds": 1.25, "note": 'é "quoted" \u2028'}
+STATE: dict[str, Any] = {"update": 120, "best": None, "seconds": 1.25, "note": 'é "quoted" \u2028'}
 
 
 def some_tensors() -> dict[str, Tensor]:

@@ -6,7 +6,6 @@ A field's description is at once the comment in `ssmt config` and the text of th
 from __future__ import annotations
 
 import difflib
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -15,7 +14,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from ssmt.errors import UserError
-from ssmt.files import stream_raw_lines
+from ssmt.files import read_json, stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
 LexiconSource = Literal["ngrams", "bpe", "ulm", "file"]
@@ -45,6 +44,14 @@ OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
+# Bounds of what can be asked for: far beyond what anybody trains, and near enough that a wrong number is refused before
+# it takes minutes or the memory of the machine.
+MANY = 10**9
+LONGEST_TEXT = 1_000_000  # characters of a line
+LARGEST_VOCABULARY = 1_000_000
+LARGEST_RATIO = 100.0  # target characters for one of the source
+
+
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -63,9 +70,14 @@ class Section(BaseModel):
 class TextConfig(Section):
     """How text becomes numbers."""
 
-    source_vocabulary: int = Field(5000, ge=8, description="subwords of the source language (sentencepiece BPE)")
+    source_vocabulary: int = Field(
+        5000, ge=8, le=LARGEST_VOCABULARY, description="subwords of the source language (sentencepiece BPE)"
+    )
     subword_vocabulary: int = Field(
-        10000, ge=8, description="target subwords of bpe, ulm and dpe; of both languages where they share them"
+        10000,
+        ge=8,
+        le=LARGEST_VOCABULARY,
+        description="target subwords of bpe, ulm and dpe; of both languages where they share them",
     )
     shared_vocabulary: bool = Field(True, description="one vocabulary for both languages (bpe and ulm)")
     subword_sampling: float = Field(
@@ -74,13 +86,23 @@ class TextConfig(Section):
     lexicon: LexiconSource = Field("ngrams", description="where entries come from: ngrams, bpe, ulm, or a file")
     lexicon_file: str | None = Field(None, description="with lexicon: file, its entries, one a line")
     lexicon_size: int = Field(
-        5000, ge=1, description="entries of the target lexicon, all single characters included; not used with a file"
+        5000,
+        ge=1,
+        le=LARGEST_VOCABULARY,
+        description="entries of the target lexicon, all single characters included; not used with a file",
     )
     longest_segment: int = Field(5, ge=1, le=20, description="L: characters of the longest segment")
-    longest_source: int = Field(1000, ge=1, description="characters of the longest source line that is accepted")
-    longest_target: int = Field(1000, ge=1, description="characters of the longest target line that is accepted")
+    longest_source: int = Field(
+        1000, ge=1, le=LONGEST_TEXT, description="characters of the longest source line that is accepted"
+    )
+    longest_target: int = Field(
+        1000, ge=1, le=LONGEST_TEXT, description="characters of the longest target line that is accepted"
+    )
     length_ratio: float | None = Field(
-        None, gt=0, description="most target characters a source character may become (none: measured in training)"
+        None,
+        gt=0,
+        le=LARGEST_RATIO,
+        description="most target characters a source character may become (none: measured in training)",
     )
     single_blanks: bool = Field(
         False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
@@ -91,19 +113,20 @@ class TextConfig(Section):
 class NetworkConfig(Section):
     """The network."""
 
-    width: int = Field(512, ge=2, description="D: width of the Transformer")
-    heads: int = Field(8, ge=1, description="attention heads; must divide the width")
-    feedforward: int = Field(2048, ge=1, description="width of the feed-forward layers")
-    encoder_layers: int = Field(6, ge=1, description="layers of the encoder")
-    decoder_layers: int = Field(6, ge=1, description="layers of the decoder")
+    width: int = Field(512, ge=2, le=1 << 16, description="D: width of the Transformer")
+    heads: int = Field(8, ge=1, le=1 << 10, description="attention heads; must divide the width")
+    feedforward: int = Field(2048, ge=1, le=1 << 16, description="width of the feed-forward layers")
+    encoder_layers: int = Field(6, ge=1, le=100, description="layers of the encoder")
+    decoder_layers: int = Field(6, ge=1, le=100, description="layers of the decoder")
     character_layers: int | None = Field(
         None,
         ge=1,
+        le=100,
         description="how many of these run once a character, the others once a word (none: all; not of bpe, ulm); with "
         "1 it comes last, after those over words; with more they are around them",
     )
     character_feedforward: int | None = Field(
-        None, ge=1, description="feed-forward width of a single layer over characters (none: feedforward)"
+        None, ge=1, le=1 << 16, description="feed-forward width of a single layer over characters (none: feedforward)"
     )
     character_attention: bool = Field(
         True, description="let a single layer over characters attend to the characters before"
@@ -113,14 +136,16 @@ class NetworkConfig(Section):
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
-    position_offset: int = Field(0, ge=0, description="position of the first token (2 in models of the original code)")
+    position_offset: int = Field(
+        0, ge=0, le=1000, description="position of the first token (2 in models of the original code)"
+    )
     characters: bool = Field(True, description="let the character model generate segments")
     lexicon: bool = Field(True, description="let the lexicon generate segments")
     lexicon_by_first_character: bool = Field(
         False, description="of the lexicon: p(first character) p(entry | first character), not one softmax over all"
     )
     character_width: int | None = Field(
-        None, ge=1, description="width of the character LSTM (none: as wide as the network)"
+        None, ge=1, le=1 << 16, description="width of the character LSTM (none: as wide as the network)"
     )
     proper: bool = Field(True, description="no probability on impossible segments (false: as in the original code)")
 
@@ -147,30 +172,40 @@ class TrainingConfig(Section):
     """How the model is trained."""
 
     seed: int = Field(1, ge=0, lt=2**63, description="seed of initialisation, dropout and the order of batches")
-    max_epochs: int | None = Field(100, ge=1, description="stop after this many passes over the data")
-    max_updates: int | None = Field(None, ge=1, description="stop after this many updates")
-    max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes, earlier sessions included")
-    patience: int | None = Field(5, ge=1, description="stop after this many validations without improvement")
-    batch_characters: int = Field(8000, ge=1, description="target characters of a batch, padding included")
-    accumulate: int = Field(1, ge=1, description="batches whose gradients are added up for one update")
-    learning_rate: float = Field(5e-4, gt=0, description="highest learning rate, reached at the end of the warm-up")
-    warmup_updates: int = Field(4000, ge=1, description="updates of linear warm-up; then inverse square root decay")
-    weight_decay: float = Field(1e-4, ge=0, description="decoupled weight decay (AdamW)")
+    max_epochs: int | None = Field(100, ge=1, le=MANY, description="stop after this many passes over the data")
+    max_updates: int | None = Field(None, ge=1, le=MANY, description="stop after this many updates")
+    max_minutes: float | None = Field(
+        None, gt=0, le=MANY, description="stop after this many minutes, earlier sessions included"
+    )
+    patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
+    batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
+    accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
+    learning_rate: float = Field(
+        5e-4, gt=0, le=1e30, description="highest learning rate, reached at the end of the warm-up"
+    )
+    warmup_updates: int = Field(
+        4000, ge=1, le=MANY, description="updates of linear warm-up; then inverse square root decay"
+    )
+    weight_decay: float = Field(1e-4, ge=0, le=1e6, description="decoupled weight decay (AdamW)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")
-    clip_norm: float = Field(1.0, gt=0, description="largest norm of the gradient")
+    clip_norm: float = Field(1.0, gt=0, le=1e30, description="largest norm of the gradient")
     precision: Literal["auto", "float32", "bf16"] = Field(
         "auto", description="bf16 autocast or float32 (auto: bf16 where a GPU has it); the lattice is always float32"
     )
-    validate_every: int | None = Field(None, ge=1, description="updates between validations (none: every epoch)")
+    validate_every: int | None = Field(
+        None, ge=1, le=MANY, description="updates between validations (none: every epoch)"
+    )
     chrf_sentences: int = Field(
-        100, ge=0, description="validation sentences that are translated (greedily) for chrF; 0: none"
+        100, ge=0, le=MANY, description="validation sentences that are translated (greedily) for chrF; 0: none"
     )
     stop_on: Literal["bits_per_character", "chrf"] = Field(
         "bits_per_character", description="what decides which model is best and when patience is over"
     )
-    checkpoint_every: int = Field(500, ge=1, description="updates between checkpoints, besides those at validations")
+    checkpoint_every: int = Field(
+        500, ge=1, le=MANY, description="updates between checkpoints, besides those at validations"
+    )
     average_last: int = Field(
-        1, ge=1, description="also try the average of the last n validated models and keep it if it is better"
+        1, ge=1, le=1000, description="also try the average of the last n validated models and keep it if it is better"
     )
 
     @model_validator(mode="after")
@@ -186,9 +221,15 @@ class SegmenterConfig(Section):
     lexicon: LexiconSource = Field("bpe", description="where its entries come from (text.lexicon)")
     longest_segment: int = Field(10, ge=1, le=20, description="L: characters of its longest segment")
     characters: bool = Field(False, description="let its character model generate segments")
-    max_epochs: int | None = Field(None, ge=1, description="stop after this many passes (none: as in training)")
-    max_updates: int | None = Field(None, ge=1, description="stop after this many updates (none: as in training)")
-    max_minutes: float | None = Field(None, gt=0, description="stop after this many minutes (none: as in training)")
+    max_epochs: int | None = Field(
+        None, ge=1, le=MANY, description="stop after this many passes (none: as in training)"
+    )
+    max_updates: int | None = Field(
+        None, ge=1, le=MANY, description="stop after this many updates (none: as in training)"
+    )
+    max_minutes: float | None = Field(
+        None, gt=0, le=MANY, description="stop after this many minutes (none: as in training)"
+    )
 
 
 class Config(Section):
@@ -222,10 +263,7 @@ class Config(Section):
     @classmethod
     def load(cls, path: Path) -> Config:
         """The config.json of a model directory."""
-        try:
-            content = json.loads("\n".join(stream_raw_lines(path)))
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+        content = read_json(path)
         if not isinstance(content, Mapping):
             raise UserError(f"{path}: is not a configuration (a JSON object of sections)")
         return _validated([(str(path), content)])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import torch
 
 from ssmt.errors import UserError
@@ -19,7 +21,8 @@ def choose_device(name: str) -> torch.device:
         name = next(kind for kind, there in available.items() if there)
     kind, _, number = name.partition(":")
     count = torch.cuda.device_count() if kind == "cuda" else 1
-    if not available.get(kind, False) or (":" in name and not (number.isdecimal() and int(number) < count)):
+    is_there = ":" not in name or number in map(str, range(count))
+    if not available.get(kind, False) or not is_there:
         has = f"device {name}: this machine has {', '.join(k for k, there in available.items() if there)}"
         raise UserError(f"{has}{_hint(kind)}")
     return torch.device(name)
@@ -33,3 +36,11 @@ def _hint(kind: str) -> str:
             f"https://pytorch.org/get-started/locally has builds that can"
         )
     return ". A GPU is called cuda" if kind == "gpu" else ""
+
+
+def total_memory() -> float:
+    """Bytes of the machine's memory; unbounded where it does not say."""
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return float("inf")

@@ -7,6 +7,7 @@ Nothing in it can run code when it is loaded.
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import torch
@@ -15,12 +16,15 @@ from torch import Tensor
 from ssmt import tensors
 from ssmt.config import Config
 from ssmt.errors import UserError
-from ssmt.files import replacing
+from ssmt.files import read_description, replacing, require_regular
 from ssmt.model.translation import TranslationModel
 from ssmt.registry import build, kind_of
 from ssmt.text.vocabulary import BothSides
 
 CONFIG, WEIGHTS, SEGMENTER = "config.json", "model.safetensors", "segmenter"
+VOCABULARIES = ("source.model", "source.json", "target.model", "target.txt", "alphabet.json", "lexicon.txt")
+_DIGEST = "vocabulary"  # in the state of the weights' file
+_FLOATS = {"F64", "F32", "F16", "BF16"}  # what weights are kept in, by safetensors' names
 
 
 def save_description(directory: Path, vocabulary: BothSides, config: Config) -> None:
@@ -36,13 +40,23 @@ def save_config(directory: Path, config: Config) -> None:
 
 
 def save_weights(directory: Path, weights: dict[str, Tensor]) -> None:
-    tensors.save(directory / WEIGHTS, weights, {})
+    """The weights of a directory's model, with a digest of the vocabulary that they belong to."""
+    tensors.save(directory / WEIGHTS, weights, {_DIGEST: _digest(directory)})
+
+
+def _digest(directory: Path) -> str:
+    """Of the vocabulary's files: another vocabulary of the same size would make garbage without a word."""
+    content = hashlib.sha256()
+    for name in VOCABULARIES:
+        if (directory / name).exists():
+            content.update(f"{name} {hashlib.sha256(read_description(directory / name)).hexdigest()}\n".encode())
+    return content.hexdigest()
 
 
 def load_config(directory: Path) -> Config:
     if not directory.is_dir():
         raise UserError(f"{directory}: there is no such directory")
-    if not (directory / CONFIG).is_file():
+    if not (directory / CONFIG).exists():
         raise UserError(f"{directory}: is not a model directory (it has no {CONFIG})")
     return Config.load(directory / CONFIG)
 
@@ -55,17 +69,51 @@ def load_description(directory: Path) -> tuple[BothSides, Config]:
 def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel, Config]:
     config = load_config(directory)
     path = directory / WEIGHTS
-    if not path.is_file():
+    if not path.exists():
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
-    model = build(kind_of(config).vocabulary.load(directory), config)
+    require_regular(path)
+    vocabulary = kind_of(config).vocabulary.load(directory)
     try:
-        weights = tensors.load(path, foreign=True).tensors
+        _compare(path, tensors.header(path), expected_tensors(vocabulary, config))
+        weights, state = tensors.load(path, foreign=True)
     except tensors.DamagedError as error:
         raise UserError(f"{path}: is damaged ({error}); copy it anew, or train on from its checkpoints") from None
-    expected = model.state_dict()
-    for name in expected.keys() | weights.keys():
-        ours, theirs = (tuple(w[name].shape) if name in w else None for w in (expected, weights))
+    if state.get(_DIGEST, digest := _digest(directory)) != digest:
+        raise UserError(
+            f"{path}: was trained with another vocabulary than the one beside it; copy the whole directory anew"
+        )
+    model = build(vocabulary, config)
+    model.load_state_dict(weights)
+    for name, tensor in model.state_dict().items():
+        if not tensor.isfinite().all():
+            raise UserError(f"{path}: tensor {name!r} has values that are not finite; the model is of no use")
+    return model.to(device).eval(), config
+
+
+def load_segmenter_config(directory: Path) -> Config:
+    """The configuration of the first model in a directory: one that cuts text itself."""
+    config = load_config(directory / SEGMENTER)
+    if kind_of(config).score_type != "marginal":
+        raise UserError(
+            f"{directory / SEGMENTER}: is a model of kind {config.model}, which cannot cut text for another"
+        )
+    return config
+
+
+def expected_tensors(vocabulary: BothSides, config: Config) -> dict[str, Tensor]:
+    """The weights that a configuration asks for: shapes and types, which take no memory."""
+    with torch.device("meta"):
+        return build(vocabulary, config).state_dict()
+
+
+def _compare(path: Path, found: dict[str, tensors.Header], expected: dict[str, Tensor]) -> None:
+    """Refuse weights that are not what the configuration asks for, before anything is built."""
+    for name in sorted(expected.keys() | found.keys()):
+        ours = tuple(expected[name].shape) if name in expected else None
+        theirs = found[name].shape if name in found else None
         if ours != theirs:
             raise UserError(f"{path}: tensor {name!r} has shape {theirs}, but {CONFIG} asks for {ours}")
-    model.load_state_dict(weights)
-    return model.to(device).eval(), config
+        if found[name].dtype not in _FLOATS:
+            raise UserError(
+                f"{path}: tensor {name!r} is of type {found[name].dtype}; weights are {', '.join(sorted(_FLOATS))}"
+            )

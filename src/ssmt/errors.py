@@ -18,6 +18,26 @@ class LineError(UserError):
         self.kind, self.number, self.problem = kind, number, problem
 
 
+class NotNumbersError(UserError):
+    """Finite weights can be so large that what they compute is not finite."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The model's probabilities are not numbers: its weights are damaged, or its training has diverged"
+        )
+
+
+@contextmanager
+def recognising_not_numbers() -> Iterator[None]:
+    """Layers with weights of 8 bits have no way to go on with what is not finite, and say so in their own words."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "ChooseQuantizationParams" in str(error):
+            raise NotNumbersError from None
+        raise
+
+
 @contextmanager
 def renumbered(numbers: Sequence[int]) -> Iterator[None]:
     """Errors about a text of a part become errors about its number in the whole: `numbers` are those of the part."""

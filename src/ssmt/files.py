@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import io
+import json
+import math
 import os
+import secrets
+import shutil
+import stat
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from safetensors import SafetensorError
 
 from ssmt.errors import LineError, UserError
 
 STANDARD_STREAM = "-"
+LONGEST_LINE = 1 << 24  # bytes: what is longer is no text, and would fill the memory before anybody could say so
+LARGEST_DESCRIPTION = 1 << 26  # bytes of a model's file that is no tensor
+TEMPORARY = ".tmp"
 # What files that are no UTF-8 text begin with, and how they become one.
 OTHER_CONTENT = {
     b"\x1f\x8b": "compressed by gzip: gunzip -c FILE > NEW",
@@ -65,10 +73,15 @@ def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: there is no such file") from None
     except IsADirectoryError:
         raise UserError(f"{path}: is a directory, a text file is needed") from None
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+    except (OSError, ValueError) as error:  # the latter: a name with a null byte
+        raise UserError(f"{path}: cannot be read ({reason(error)})") from None
     with file:
         yield file
+
+
+def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Lines with their ends; of one that has none, no more than shows that it is too long."""
+    return iter(lambda: stream.readline(LONGEST_LINE + 1), b"")
 
 
 def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
@@ -78,6 +91,8 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
     feeds and Unicode separators, and then line i of one file is no longer line i of the other.
     """
     for number, raw in enumerate(stream, start=1):
+        if len(raw) > LONGEST_LINE:
+            raise UserError(f"{name}, line {number}: is longer than {LONGEST_LINE:,} bytes; is this a text file?")
         if number == 1:
             raw = raw.removeprefix(b"\xef\xbb\xbf")
         raw = raw.removesuffix(b"\n").removesuffix(b"\r")
@@ -96,7 +111,119 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 def stream_raw_lines(path: str | Path) -> Iterator[str]:
     """Lines of a file, or of standard input for `-`, as they are."""
     with open_for_reading(path) as stream:
-        yield from decode_lines(stream, name_of(path))
+        yield from decode_lines(whole_lines(stream), name_of(path))
+
+
+# What a directory of ours holds
+
+
+def require_regular(path: Path) -> None:
+    """Refuse what is no plain file in the place of one: a pipe is waited for without an end, a device has none."""
+    try:
+        status = os.stat(path)
+    except FileNotFoundError:
+        raise UserError(f"{path}: there is no such file") from None
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read ({reason(error)})") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise UserError(f"{path}: is no plain file")
+
+
+def read_description(path: Path) -> bytes:
+    """The whole content of a file that describes a model."""
+    require_regular(path)
+    with open_for_reading(path) as stream:
+        content = stream.read(LARGEST_DESCRIPTION + 1)
+    if len(content) > LARGEST_DESCRIPTION:
+        raise UserError(f"{path}: is larger than {LARGEST_DESCRIPTION:,} bytes; no model's file is")
+    return content
+
+
+def read_description_lines(path: Path) -> list[str]:
+    """The lines of such a file, as they are."""
+    content = read_description(path)
+    return list(decode_lines(whole_lines(io.BytesIO(content)), str(path)))
+
+
+def read_json(path: Path) -> Any:
+    """The value in such a file."""
+    try:
+        return parse_json("\n".join(read_description_lines(path)))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg})") from None
+    except ValueError as error:
+        if isinstance(error, UserError):
+            raise
+        raise UserError(f"{path}: not JSON ({error})") from None
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text. Whatever is wrong with it is a ValueError."""
+
+    def refuse(constant: str) -> NoReturn:
+        raise ValueError(f"{constant} is no number")
+
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON that every program can read: a number that is not finite, which JSON has not, becomes null."""
+    return json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def is_text(value: object) -> bool:
+    """Whether this is a string that can be written as UTF-8: JSON can hold halves of characters."""
+    if not isinstance(value, str):
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def count_in(text: str) -> int | None:
+    """A count as files have it, none for what is no such number. (Python refuses thousands of digits with an error.)"""
+    return int(text) if text.isdecimal() and len(text) <= 18 else None
+
+
+def require_no_link(path: Path) -> None:
+    """Refuse to write into a directory that is somewhere else."""
+    if path.is_symlink():
+        raise UserError(f"{path}: is a link, and a run writes only into its own directory; link the whole run instead")
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what killed processes have left half written, below a directory that nobody else writes to."""
+    for inside, folders, files in os.walk(directory):
+        for name in [name for name in folders if _is_temporary(name)]:
+            shutil.rmtree(Path(inside) / name, ignore_errors=True)
+            folders.remove(name)
+        for name in filter(_is_temporary, files):
+            (Path(inside) / name).unlink(missing_ok=True)
+
+
+def _is_temporary(name: str) -> bool:
+    return name.startswith(".") and name.endswith(TEMPORARY)
+
+
+def temporary_beside(path: Path) -> Path:
+    """A name that no other process and no other thread uses."""
+    return path.with_name(f".{path.name[:40]}.{os.getpid()}.{secrets.token_hex(4)}{TEMPORARY}")
+
+
+# Writing
 
 
 def require_file(path: str | Path) -> None:
@@ -108,9 +235,10 @@ def require_file(path: str | Path) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path to write to that replaces `path` at once when all is written, and leaves no trace when it is not."""
-    real = Path(os.path.realpath(path))  # what a symbolic link points to is replaced, not the link
-    temporary = real.with_name(f".{real.name}.{os.getpid()}.tmp")
+    """A path to write to that replaces `path` at once when all is written, and leaves no trace when it is not.
+
+    A link is replaced, and not what it points to."""
+    temporary = temporary_beside(path)
     try:
         temporary.touch()
         mode = temporary.stat().st_mode
@@ -118,7 +246,7 @@ def replacing(path: Path) -> Iterator[Path]:
         temporary.chmod(mode)  # safetensors makes files that only their owner can read
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
-        os.replace(temporary, real)
+        os.replace(temporary, path)
     except (OSError, SafetensorError) as error:  # the latter is how safetensors reports a full disk
         raise UserError(f"{path}: cannot be written ({reason(error)}); what was there before is untouched") from error
     finally:
@@ -144,7 +272,8 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
         with _naming_failures(str(path)), open(target, "w", encoding="utf-8", newline="\n") as stream:
             yield stream
     else:
-        with replacing(target) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+        real = Path(os.path.realpath(path))  # what a user's link points to is replaced, not the link
+        with replacing(real) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
             yield stream
 
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ssmt import lattice
+from ssmt.errors import NotNumbersError, UserError, recognising_not_numbers
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.model.translation import TranslationModel
@@ -25,6 +26,7 @@ from ssmt.text.pieces import segmented_line
 from ssmt.text.subwords import TargetSubwords
 
 Result = TypeVar("Result")
+FEW_PATHS = 10  # segmentations of a text; more make a batch smaller
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Segmenter(ABC):
     def by_posterior(
         self, sources: Sequence[str], texts: Sequence[str], threshold: float, batch_characters: int
     ) -> list[Segmentation]:
-        """Each text cut where the posterior probability of a boundary exceeds the threshold."""
+        """Each text cut where the posterior probability of a boundary is at least the threshold."""
 
     @abstractmethod
     def boundary_posteriors(
@@ -140,7 +142,11 @@ class LatticeSegmenter(Segmenter):
                 for row in zip(paths.scores.tolist(), paths.ends.tolist(), strict=True)
             ]
 
-        paths_of_texts = self._over_lattices(sources, texts, of_batch, batch_characters)
+        budget = batch_characters * FEW_PATHS // max(n, FEW_PATHS)  # each path has its own memory
+        paths_of_texts = self._over_lattices(sources, texts, of_batch, budget)
+        for text, paths in zip(texts, paths_of_texts, strict=True):
+            if not paths:
+                raise UserError(f"The model finds no segmentation of this text possible: {text[:60]!r}")
         return [
             [Segmentation(cut(text, ends), score) for score, ends in paths]
             for text, paths in zip(texts, paths_of_texts, strict=True)
@@ -152,7 +158,7 @@ class LatticeSegmenter(Segmenter):
         """Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
 
         def of_batch(scores: Tensor, batch: Batch) -> list[tuple[float, list[bool]]]:
-            ends = lattice.posteriors(scores, batch.target_lengths).boundaries > threshold
+            ends = lattice.posteriors(scores, batch.target_lengths).boundaries >= threshold
             in_word = self.model.segments.get_buffer("is_word")[batch.target]
             ends[:, :-1] |= ~(in_word[:, :-1] & in_word[:, 1:])  # elsewhere than inside a word, a cut is no choice
             ends.scatter_(1, (batch.target_lengths - 1).unsqueeze(1), True)
@@ -185,7 +191,7 @@ class LatticeSegmenter(Segmenter):
             sources,
             texts,
             encoded,
-            lambda batch: of_batch(self.model.lattice(batch), batch),
+            lambda batch: of_batch(_numbers(self.model.lattice(batch)), batch),
             batch_characters,
         )
 
@@ -295,8 +301,15 @@ def log_probabilities(
 ) -> list[float]:
     """log p of each target, as it is encoded, given its source."""
     return over_batches(
-        model, sources, texts, encoded, lambda batch: model.log_probability(batch).tolist(), batch_characters
+        model, sources, texts, encoded, lambda batch: _numbers(model.log_probability(batch)).tolist(), batch_characters
     )
+
+
+def _numbers(scores: Tensor) -> Tensor:
+    """Scores as they are, if they are numbers."""
+    if not scores.isfinite().all():
+        raise NotNumbersError
+    return scores
 
 
 @torch.inference_mode()
@@ -320,6 +333,8 @@ def over_batches(
             [encoded[row] for row in rows],
             vocabulary.batch_symbols,
         ).to(model.device)
-        for row, result in zip(rows, of_batch(batch), strict=True):
+        with recognising_not_numbers():
+            results_of_batch = of_batch(batch)
+        for row, result in zip(rows, results_of_batch, strict=True):
             results[row] = result
     return results  # type: ignore[return-value]

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,11 +17,17 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from ssmt.files import replacing
+from ssmt.errors import UserError
+from ssmt.files import as_json, replacing, require_regular
 
 
 class DamagedError(Exception):
     """The file is truncated or changed."""
+
+
+class Header(NamedTuple):
+    shape: tuple[int, ...]
+    dtype: str  # as the file says it: F32
 
 
 class Stored(NamedTuple):
@@ -29,7 +37,7 @@ class Stored(NamedTuple):
 
 def save(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
     on_cpu = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    written = json.dumps(state)
+    written = as_json(state)
     metadata = {"state": written, "checksum": str(_checksum(on_cpu, written))}
     with replacing(path) as temporary:
         save_file(on_cpu, temporary, metadata=metadata)
@@ -37,17 +45,41 @@ def save(path: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
 
 def load(path: Path, foreign: bool = False) -> Stored:
     """What `save` wrote; with `foreign`, also a file of another program, which has no checksum."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    with _open(path) as file:
+        metadata = file.metadata() or {}
+        tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         if foreign and "checksum" not in metadata:
             return Stored(tensors, {})
         if metadata["checksum"] != str(_checksum(tensors, metadata["state"])):
             raise DamagedError(f"{path}: its content does not match its checksum")
-        return Stored(tensors, json.loads(metadata["state"]))
-    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OSError) as error:
+        return Stored(tensors, _state(metadata["state"]))
+
+
+def header(path: Path) -> dict[str, Header]:
+    """What the tensors of a file are, without reading them."""
+    with _open(path) as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+        return {name: Header(tuple(part.get_shape()), part.get_dtype()) for name, part in slices.items()}
+
+
+@contextmanager
+def _open(path: Path) -> Iterator[Any]:
+    """A file of tensors; whatever can be wrong with it, and is noticed meanwhile, is damage."""
+    try:
+        require_regular(path)
+        with safe_open(path, framework="pt") as file:
+            yield file
+    except UserError as error:
+        raise DamagedError(str(error)) from None
+    except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OSError, MemoryError) as error:
         raise DamagedError(f"{path}: {error or type(error).__name__}") from None
+
+
+def _state(text: str) -> dict[str, Any]:
+    state = json.loads(text)
+    if not isinstance(state, dict):
+        raise ValueError("its state is no table")
+    return state
 
 
 def _checksum(tensors: dict[str, Tensor], state: str) -> int:

@@ -10,15 +10,16 @@ from typing import Any, Literal, NamedTuple, overload
 
 from ssmt.config import Config, did_you_mean
 from ssmt.devices import choose_device
-from ssmt.directory import SEGMENTER, load_model
+from ssmt.directory import SEGMENTER, load_model, load_segmenter_config
 from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
+from ssmt.files import is_text
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.translation import TranslationModel
 from ssmt.registry import kind_of
 from ssmt.search.decode import BATCH_CHARACTERS
 from ssmt.search.job import Hypothesis
-from ssmt.search.options import ScoreType
+from ssmt.search.options import MOST_HYPOTHESES, ScoreType
 from ssmt.search.options import SearchOptions as SearchOptions
 from ssmt.segmentation import Segmentation as Segmentation
 from ssmt.segmentation import Segmenter
@@ -103,6 +104,7 @@ class Translator:
         model, config = load_model(Path(directory), choose_device(device))
         first = None
         if kind_of(config).segments_first:
+            load_segmenter_config(Path(directory))
             first = cls.load(Path(directory) / SEGMENTER, device, pretokenised).segmenter
         if int8:
             use_int8_weights(model)
@@ -266,7 +268,7 @@ class Translator:
         batch_characters: int = 8000,
     ) -> list[list[str]]:
         """The segments of each target given its source: of the best path, or cut where the posterior probability of
-        a boundary exceeds a threshold (which, at 0.5, minimises the expected number of wrong boundaries).
+        a boundary is at least a threshold (0.5 minimises the expected number of wrong boundaries).
 
         Without sources, each target is segmented as if its source were empty.
         """
@@ -287,6 +289,8 @@ class Translator:
     ) -> list[list[Segmentation]]:
         """The n most probable segmentations of each target, best first; fewer where there are fewer (subwords of bpe
         and ulm have one)."""
+        if not 1 <= n <= MOST_HYPOTHESES:
+            raise UserError(f"n is {n}; it must be a whole number from 1 to {MOST_HYPOTHESES:,}")
         return self.segmenter.n_best(*self._prepared(sources, targets, allow_unknown), n, batch_characters)
 
     def posterior_segmentations(
@@ -297,7 +301,7 @@ class Translator:
         allow_unknown: bool = False,
         batch_characters: int = 8000,
     ) -> list[Segmentation]:
-        """Each target cut where the posterior probability of a boundary exceeds the threshold.
+        """Each target cut where the posterior probability of a boundary is at least the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
         return self.segmenter.by_posterior(
@@ -367,6 +371,8 @@ def _sentences(texts: Iterable[str], what: str) -> list[str]:
     for number, text in enumerate(sentences, start=1):
         if not isinstance(text, str):
             raise UserError(f"{what} must be texts, and number {number} is {text!r}")
+        if not is_text(text):
+            raise UserError(f"{what}: number {number} has half of a character (a lone surrogate): {text[:40]!r}")
     return sentences
 
 

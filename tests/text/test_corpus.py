@@ -175,7 +175,7 @@ def test_truncated_data_is_recognised(tmp_path: Path, name: str) -> None:
     write_texts(tmp_path / "corpus", ["one", "two", "three"])
     path = tmp_path / "corpus" / name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(UserError, match="corpus: the prepared data is damaged"):
+    with pytest.raises(UserError, match="corpus: the prepared data is damaged or missing"):
         Corpus(tmp_path / "corpus")
 
 

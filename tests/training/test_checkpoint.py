@@ -79,13 +79,13 @@ def test_the_average_is_the_mean_of_the_last(tmp_path: Path) -> None:
     weights = [
         {"a": torch.randn(4, 5, generator=generator), "b": torch.randn(3, generator=generator)} for _ in range(5)
     ]
-    assert checkpoints.average(3) is None
+    assert checkpoints.average(3, weights[0]) is None
     for update, tensors in enumerate(weights, start=1):
         checkpoints.save_validated(update, tensors, keep=4)
         if update == 1:
-            assert checkpoints.average(3) is None, "one model has no average"
+            assert checkpoints.average(3, weights[0]) is None, "one model has no average"
     assert len(names(tmp_path)) == 4
-    found = checkpoints.average(3)
+    found = checkpoints.average(3, weights[0])
     assert found is not None
     for name in ("a", "b"):
         expected = torch.stack([tensors[name] for tensors in weights[-3:]]).double().mean(0)
@@ -97,11 +97,12 @@ def test_the_average_is_the_mean_of_the_last(tmp_path: Path) -> None:
 def test_a_damaged_model_is_left_out_of_the_average(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path)
     for update, value in enumerate((1.0, 2.0, 9.0), start=1):
-        checkpoints.save_validated(update, {"x": torch.tensor([value])}, keep=3)
+        checkpoints.save_validated(update, {"x": torch.tensor([value])}, keep=4)
     damaged = tmp_path / "validated-00000002.safetensors"
     damaged.write_bytes(damaged.read_bytes()[:-2])
-    found = checkpoints.average(3)
+    checkpoints.save_validated(4, {"x": torch.tensor([[7.0]])}, keep=4)  # of another network
+    found = checkpoints.average(4, {"x": torch.zeros(1)})
     assert found is not None
     assert found["x"].tolist() == [5.0]
     shutil.copy(damaged, tmp_path / "validated-00000003.safetensors")
-    assert checkpoints.average(3) is None
+    assert checkpoints.average(4, {"x": torch.zeros(1)}) is None

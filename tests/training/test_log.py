@@ -26,7 +26,7 @@ def updates_of(directory: Path) -> list[int]:
 def test_numbers_are_json_lines_at_once(tmp_path: Path) -> None:
     log = RunLog(tmp_path, 0)
     log.write(50, loss=1.5, improved=True, best=math.inf)
-    line = {"update": 50, "loss": 1.5, "improved": True, "best": math.inf}
+    line = {"update": 50, "loss": 1.5, "improved": True, "best": None}  # JSON has no infinity
     assert [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()] == [line]
     log.close()
     assert read_log(tmp_path) == [line]

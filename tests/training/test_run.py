@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
-import pytest
 import torch
 
 from ssmt.config import Config
@@ -20,6 +20,17 @@ def test_two_processes_do_not_train_in_one_directory(
 ) -> None:
     directory = tmp_path / "run"
     train(directory, toy_files, toy_config, max_epochs=1)
-    with run._alone(directory), pytest.raises(UserError, match="another process is training there"):
-        run.train(directory, torch.device("cpu"), Reporter())
+    refusals: list[UserError] = []
+
+    def elsewhere() -> None:
+        try:
+            run.train(directory, torch.device("cpu"), Reporter())
+        except UserError as error:
+            refusals.append(error)
+
+    with run.alone(directory):
+        thread = threading.Thread(target=elsewhere)  # to a lock, another thread is like another process
+        thread.start()
+        thread.join()
+    assert ["another process is training there" in str(error) for error in refusals] == [True]
     assert run.train(directory, torch.device("cpu"), Reporter()) is None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +15,7 @@ from ssmt.cli.shared import Verb
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
-from ssmt.files import STANDARD_STREAM, open_for_writing
+from ssmt.files import STANDARD_STREAM, as_json, open_for_writing
 from ssmt.progress import print_wrapped
 from ssmt.search.table import SEARCHES
 
@@ -109,7 +108,7 @@ def write_results(
 ) -> None:
     with open_for_writing(output) as stream:
         if form == "json":
-            stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+            stream.write(as_json(record, indent=2) + "\n")
         elif form == "terminal":
             console = Console(file=stream, highlight=False)
             if not console.is_terminal:

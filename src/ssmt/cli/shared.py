@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import os
+import signal as signals
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -12,6 +13,7 @@ import typer.core
 
 from ssmt.config import OTHER_NAMES
 from ssmt.errors import UserError, renumbered
+from ssmt.files import as_json
 from ssmt.progress import Reporter, TerminalReporter, tracked
 from ssmt.text.lines import read_lines, read_parallel
 
@@ -120,6 +122,10 @@ def set_threads(threads: int | None) -> None:
     if threads is not None:
         import torch
 
+        if threads > (most := max(64, 4 * (os.cpu_count() or 1))):
+            raise UserError(
+                f"--threads {threads}: this machine has {os.cpu_count()} cores; at most {most} can be asked for"
+            )
         torch.set_num_threads(threads)
 
 
@@ -140,7 +146,7 @@ def reporter_beside(stream: TextIO) -> Reporter:
 
 def exit_status(signal: str) -> int:
     """The status of a program that a signal ended, as shells have it."""
-    return 130 if signal == "SIGINT" else 143
+    return 128 + signals.Signals[signal].value
 
 
 def load_translator(
@@ -184,4 +190,4 @@ def over_lines(
 
 
 def write_json(stream: TextIO, record: dict[str, Any]) -> None:
-    stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+    stream.write(as_json(record) + "\n")

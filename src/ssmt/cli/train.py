@@ -70,23 +70,23 @@ def train(
         "--valid-source": valid_source,
         "--valid-target": valid_target,
     }
-    if resume and run.can_resume(output):
-        if any(files.values()):
-            reporter.say("A resumed run goes on with the text that it read when it began; no file is read again")
-        given = preset is not None or config is not None
-        asked = compose(preset or "base", config, settings) if given else None
-        run.adopt(output, lambda saved: asked or with_settings(saved, settings))
-    else:
-        missing = [name for name, path in files.items() if path is None]
-        if missing:
-            nothing = f" ({output} holds no run to resume)" if resume else ""
-            raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-        start = preset or ("base" if config else chosen_preset(chosen_device, source))
-        composed = compose(start, config, settings)
-        warn_of_changes_without_effect(compose(start), composed, reporter)
-        run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
-
-    stopped_by = run.train(output, chosen_device, reporter)
+    with run.alone(output):  # from the first byte that is written to the last
+        if resume and run.can_resume(output):
+            if any(files.values()):
+                reporter.say("A resumed run goes on with the text that it read when it began; no file is read again")
+            given = preset is not None or config is not None
+            asked = compose(preset or "base", config, settings) if given else None
+            run.adopt(output, lambda saved: asked or with_settings(saved, settings))
+        else:
+            missing = [name for name, path in files.items() if path is None]
+            if missing:
+                nothing = f" ({output} holds no run to resume)" if resume else ""
+                raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
+            start = preset or ("base" if config else chosen_preset(chosen_device, source))
+            composed = compose(start, config, settings)
+            warn_of_changes_without_effect(compose(start), composed, reporter)
+            run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
+        stopped_by = run.train(output, chosen_device, reporter)
     if stopped_by:
         command = f"ssmt train --output {shlex.quote(str(output))} --resume"
         reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")

@@ -34,7 +34,7 @@ from ssmt.cli.shared import (
 from ssmt.errors import UserError
 from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing, require_other_file
 from ssmt.progress import plural
-from ssmt.search.options import Normalise, SearchOptions, Stop
+from ssmt.search.options import MOST_HYPOTHESES, Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
 
@@ -197,9 +197,11 @@ def segment(
     ] = "viterbi",
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="With --method posterior: what it must exceed for a cut.", show_default="0.5"),
+        typer.Option(min=0, max=1, help="With --method posterior: cut where it is at least this.", show_default="0.5"),
     ] = None,
-    n_best: Annotated[int, typer.Option(min=1, metavar="N", help="The N best segmentations, tab-separated.")] = 1,
+    n_best: Annotated[
+        int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="The N best segmentations, tab-separated.")
+    ] = 1,
     posteriors: Annotated[
         bool, typer.Option("--posteriors", help="Also the probability of a cut after each character, after a tab.")
     ] = False,
@@ -223,13 +225,13 @@ def segment(
     segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
     options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
-    cut_above = 0.5 if threshold is None else threshold
+    cut_from = 0.5 if threshold is None else threshold
 
     def records_of(rows: list[int]) -> list[Record]:
         texts = [targets[row] for row in rows]
         given = None if sources is None else [sources[row] for row in rows]
         if method == "posterior":
-            best = translator.posterior_segmentations(given, texts, cut_above, **options)
+            best = translator.posterior_segmentations(given, texts, cut_from, **options)
             n_bests = [[segmentation] for segmentation in best]
         else:
             n_bests = translator.n_best_segmentations(given, texts, n_best, **options)

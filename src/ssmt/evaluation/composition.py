@@ -14,7 +14,6 @@ and a subset is grown sentence by sentence: of `candidates` sentences drawn at r
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ import numpy.typing as npt
 from ssmt.errors import UserError
 from ssmt.evaluation.morphemes import Sentence, Text, Word, analyse_texts, check_morphemes
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import name_of, open_for_writing, require_file, require_other_file
+from ssmt.files import as_json, name_of, open_for_writing, read_json, require_file, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.lines import read_lines, require_equal_lengths
 
@@ -312,7 +311,7 @@ def as_table(extraction: Extraction) -> Table:
 def read_subset(path: str | Path) -> Subset:
     """What `write_subset` wrote, from its `.json`."""
     try:
-        record = json.loads("\n".join(read_lines(path)))
+        record = read_json(Path(path))
         if not record["chosen"]:
             raise ValueError("no sentence")
         return Subset(
@@ -323,9 +322,9 @@ def read_subset(path: str | Path) -> Subset:
             candidates=int(record["candidates"]),
             seed=int(record["seed"]),
         )
-    except json.JSONDecodeError as error:
-        raise UserError(f"{name_of(path)}, line {error.lineno}: not JSON ({error.msg})") from None
-    except (KeyError, TypeError, ValueError):
+    except UserError:
+        raise
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise UserError(f"{name_of(path)}: is not a subset written by `ssmt compositional`") from None
 
 
@@ -345,7 +344,7 @@ def write_subset(directory: str | Path, subset: Subset, source: Sequence[str], t
         [source[number - 1] for number in subset.line_numbers],
         [target[number - 1] for number in subset.line_numbers],
         [str(number) for number in subset.line_numbers],
-        [json.dumps(as_dict(subset), indent=2)],
+        [as_json(as_dict(subset), indent=2)],
     )
     for ending, lines in zip(ENDINGS, contents, strict=True):
         with open_for_writing(f"{stem}.{ending}") as stream:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from ssmt.config import changed
+from ssmt.config import LONGEST_TEXT, changed
 from ssmt.errors import LineError, renumbered
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
@@ -78,7 +78,7 @@ def _patient(translator: Translator) -> Translator:
     Every word of a gold file is to be measured (the paper's has sentences of 1,176 characters), positions are
     sinusoids without an end, and a segmentation costs far less memory than an update."""
     limits = translator.config.text
-    raised = {"longest_source": LONGER * limits.longest_source, "longest_target": LONGER * limits.longest_target}
+    raised = {key: min(LONGER * getattr(limits, key), LONGEST_TEXT) for key in ("longest_source", "longest_target")}
     patient = copy.copy(translator)
     patient.config = changed(translator.config, {"text": raised}, "limits")
     return patient

@@ -26,7 +26,18 @@ from ssmt.evaluation import plots, tables
 from ssmt.evaluation.model_output import translate_lines
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import evaluate_translations
-from ssmt.files import open_for_reading, open_for_writing, require_file
+from ssmt.files import (
+    as_json,
+    is_text,
+    open_for_reading,
+    open_for_writing,
+    parse_json,
+    read_json,
+    replacing,
+    require_file,
+    require_regular,
+    whole_lines,
+)
 from ssmt.progress import Reporter
 from ssmt.translator import Translator
 
@@ -67,7 +78,7 @@ class SweepDirectory:
                 )
         else:
             with open_for_writing(begun) as stream:
-                stream.write(json.dumps(wanted, indent=2) + "\n")
+                stream.write(as_json(wanted, indent=2) + "\n")
 
     def result(self, point: str) -> Record | None:
         path = self.path / "results" / f"{point}.json"
@@ -79,13 +90,13 @@ class SweepDirectory:
 
     def finish(self, point: str, record: Record) -> None:
         with open_for_writing(self.path / "results" / f"{point}.json") as stream:
-            stream.write(json.dumps(record, ensure_ascii=False, indent=2) + "\n")
+            stream.write(as_json(record, indent=2) + "\n")
 
     def write(self, table: Table, figure: Figure, records: Sequence[Record]) -> None:
         for name, text in (
             ("table.md", tables.markdown(table)),
             ("table.tex", tables.latex(table)),
-            ("results.json", json.dumps(list(records), ensure_ascii=False, indent=2) + "\n"),
+            ("results.json", as_json(list(records), indent=2) + "\n"),
         ):
             with open_for_writing(self.path / name) as stream:
                 stream.write(text)
@@ -105,7 +116,7 @@ class SweepDirectory:
                 with renumbered(range(done + 1, len(sources) + 1)):
                     translations = translate(sources[done : done + BLOCK])
                 block = {"seconds": time.perf_counter() - begun, "translations": translations, "weights": weights}
-                stream.write(json.dumps(block, ensure_ascii=False) + "\n")
+                stream.write(as_json(block) + "\n")
                 stream.flush()
                 blocks.append(block)
                 done += len(translations)
@@ -115,10 +126,12 @@ class SweepDirectory:
     @staticmethod
     def _read(path: Path) -> Record:
         try:
-            record: Record = json.loads(path.read_text(encoding="utf-8"))
-        except json.JSONDecodeError as error:
-            raise UserError(f"{path}, line {error.lineno}: not JSON ({error.msg}); delete it to do it again") from None
-        return record
+            record = read_json(path)
+            if isinstance(record, dict):
+                return record
+        except UserError as error:
+            raise UserError(f"{error}; delete it to do it again") from None
+        raise UserError(f"{path}: is no record of a sweep; delete it to do it again")
 
 
 def _whole_blocks(path: Path, weights: str) -> list[Record]:
@@ -126,17 +139,26 @@ def _whole_blocks(path: Path, weights: str) -> list[Record]:
     those of other weights."""
     blocks: list[Record] = []
     if path.exists():
-        for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-            try:
-                block = json.loads(line)
-            except json.JSONDecodeError:
-                break
-            if block.get("weights") != weights:
-                break
-            blocks.append(block)
-        with open_for_writing(path) as stream:
-            stream.writelines(json.dumps(block, ensure_ascii=False) + "\n" for block in blocks)
+        require_regular(path)
+        with open_for_reading(path) as stream:
+            for line in whole_lines(stream):
+                try:
+                    block = parse_json(line.decode("utf-8", errors="replace"))
+                except ValueError:
+                    break
+                if not _is_block(block) or block["weights"] != weights:
+                    break
+                blocks.append(block)
+    with replacing(path) as temporary:
+        temporary.write_text("".join(as_json(block) + "\n" for block in blocks), encoding="utf-8")
     return blocks
+
+
+def _is_block(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("seconds"), int | float) or "weights" not in value:
+        return False
+    lines = value.get("translations")
+    return isinstance(lines, list) and all(map(is_text, lines))
 
 
 def translate_with(translator: Translator, search: str | None, beam: int) -> Translate:

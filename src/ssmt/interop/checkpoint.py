@@ -36,6 +36,10 @@ HARMLESS: list[Any] = [
 ]
 
 
+PLAIN = (bool, int, float, str, type(None))
+DEEPEST = 4  # tables in tables: fairseq has two
+
+
 class Tensors:
     """A checkpoint's tensors, each taken once, with the shape that is expected of it."""
 
@@ -49,6 +53,10 @@ class Tensors:
         tensor = self.tensors[name]
         if tuple(tensor.shape) != shape:
             raise UserError(f"{self.path}: tensor {name!r} has shape {tuple(tensor.shape)}, but {shape} is expected")
+        if not tensor.is_floating_point() or tensor.layout != torch.strided or tensor.device.type != "cpu":
+            raise UserError(f"{self.path}: tensor {name!r} is no dense table of real numbers ({tensor.dtype})")
+        if not tensor.float().isfinite().all():
+            raise UserError(f"{self.path}: tensor {name!r} has values that are not finite; the model is of no use")
         self.taken.add(name)
         return tensor.float()
 
@@ -63,7 +71,9 @@ def read_checkpoint(path: Path) -> tuple[Tensors, dict[str, Any]]:
     """The tensors, and the options of the run that made them as one flat table."""
     content = _load(path)
     model = content.get("model") if isinstance(content, Mapping) else None
-    if not isinstance(model, Mapping) or not all(isinstance(tensor, Tensor) for tensor in model.values()):
+    if not isinstance(model, Mapping) or not all(
+        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in model.items()
+    ):
         raise UserError(f"{path}: is no checkpoint of fairseq (it holds no table of tensors called 'model')")
     return Tensors(path, model), _options(path, content)
 
@@ -94,11 +104,14 @@ def _options(path: Path, content: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+def _flat(table: Mapping[Any, Any], depth: int = 0) -> dict[str, Any]:
+    """The plain values of a table, and those of tables in it; a table can be inside itself."""
     flat: dict[str, Any] = {}
-    for key, value in table.items():
-        inner = _as_table(value)
-        flat |= {f"{key}_{name}": option for name, option in _flat(inner).items()} if inner else {key: value}
+    for key, value in table.items() if depth < DEEPEST else ():
+        if inner := _as_table(value):
+            flat |= {f"{key}_{name}": option for name, option in _flat(inner, depth + 1).items()}
+        elif isinstance(value, PLAIN):
+            flat[str(key)] = value
     return flat
 
 

@@ -20,7 +20,7 @@ from ssmt.interop.checkpoint import Tensors, read_checkpoint
 from ssmt.model.ssmt import SSMT
 from ssmt.text.alphabet import EOM, Alphabet
 from ssmt.text.dictionary import SPECIALS, DictionarySubwords, read_dictionary
-from ssmt.text.lexicon import Gram, Lexicon
+from ssmt.text.lexicon import LONGEST_ENTRY, Gram, Lexicon
 from ssmt.text.vocabulary import Vocabulary
 
 # Options of fairseq's Transformer that our network has no equivalent for, with the value that it does have.
@@ -62,8 +62,8 @@ def import_fairseq(
     grams = read_lexicon(lexicon, alphabet)
     vocabulary = Vocabulary(source, alphabet, Lexicon(alphabet, grams, grams))
     config = config_of(options, vocabulary, checkpoint)
-    model = SSMT(vocabulary, config)
     weights = weights_of(tensors, config.network, vocabulary, list(grams), bool(options.get("no_scale_embedding")))
+    model = SSMT(vocabulary, config)  # after all its weights were found to be there
     model.load_state_dict(weights)
     save_description(output, vocabulary, config)
     save_weights(output, weights)
@@ -74,11 +74,13 @@ def read_characters(path: Path) -> Alphabet:
     """The original's `char_dict`: specials and `<eom>` come before what is in the file. Its word characters are those
     of `str.isalpha`, which unlike ours leaves out combining marks."""
     symbols = [symbol for symbol, _ in read_dictionary(path)]
+    seen: set[str] = set()
     for number, symbol in enumerate(symbols, start=1):
         if len(symbol) != 1:
-            raise UserError(f"{path}, line {number}: {symbol!r} is not a single character")
-        if symbol in symbols[: number - 1]:
+            raise UserError(f"{path}, line {number}: {symbol[:40]!r} is not a single character")
+        if symbol in seen:
             raise UserError(f"{path}, line {number}: {symbol!r} is there already")
+        seen.add(symbol)
     return Alphabet([*SPECIALS, EOM, *symbols], word_characters=[symbol for symbol in symbols if symbol.isalpha()])
 
 
@@ -89,7 +91,11 @@ def read_lexicon(path: Path, alphabet: Alphabet) -> dict[Gram, int]:
     for number, (text, count) in enumerate(read_dictionary(path), start=1):
         unknown = [character for character in text if character not in id_of_symbol]
         if unknown:
-            raise UserError(f"{path}, line {number}: {text!r} has {unknown[0]!r}, which is not among the characters")
+            raise UserError(
+                f"{path}, line {number}: {text[:40]!r} has {unknown[0]!r}, which is not among the characters"
+            )
+        if len(text) > LONGEST_ENTRY:
+            raise UserError(f"{path}, line {number}: the entry has {len(text):,} characters; {LONGEST_ENTRY} can be")
         grams[tuple(id_of_symbol[character] for character in text)] = count
     return grams
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ssmt.errors import NotNumbersError, recognising_not_numbers
 from ssmt.model.translation import TranslationModel
 from ssmt.search.job import Hypothesis, Job, NewScorer, Request
 from ssmt.search.options import SearchOptions
@@ -56,6 +57,8 @@ def search_texts(
         seeds = [seed_of(sources[row], options.seed) for row in rows]
         of_batch = search_batch(model, scorer, search, source, request, options, seeds)
         for row, hypotheses in zip(rows, of_batch, strict=True):
+            if not hypotheses or not all(math.isfinite(hypothesis.score) for hypothesis in hypotheses):
+                raise NotNumbersError
             results[row] = hypotheses
     return results
 
@@ -72,8 +75,9 @@ def search_batch(
 ) -> list[list[Hypothesis]]:
     """Finished hypotheses of each sentence, best first: at most `options.kept`. source (B, S), or none for strings
     that stand alone; seeds for samples."""
-    job = Job(model, model.encode(source), request, search.completed(options), scorer, seeds)
-    return search.run(job)
+    with recognising_not_numbers():
+        job = Job(model, model.encode(source), request, search.completed(options), scorer, seeds)
+        return search.run(job)
 
 
 def seed_of(text: str, seed: int) -> int:

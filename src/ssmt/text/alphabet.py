@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import UserError
-from ssmt.files import replacing
-from ssmt.text.lines import read_lines
+from ssmt.files import is_text, read_json, replacing
 
 PAD, EOS, UNK, EOM = "<pad>", "</s>", "<unk>", "<eom>"  # <eom> ends a segment, </s> the sentence
 SPECIALS = (PAD, EOS, UNK, EOM)
@@ -97,18 +96,21 @@ class Alphabet:
 
     @classmethod
     def load(cls, path: Path) -> Alphabet:
-        try:
-            content = json.loads("\n".join(read_lines(path, normalised=False)))
-        except json.JSONDecodeError:
-            content = None
+        content = read_json(path)
         parts = content if isinstance(content, dict) else {"symbols": content}
         symbols: Any = parts.get("symbols")
-        is_list = isinstance(symbols, list) and all(isinstance(symbol, str) for symbol in symbols)
-        if not is_list or not {*SPECIALS} <= {*symbols} or len({*symbols}) != len(symbols):
+        words: Any = parts.get("word_characters")
+        if not _are_symbols(symbols) or not {*SPECIALS} <= {*symbols} or len({*symbols}) != len(symbols):
             raise UserError(
                 f"{path}: is not an alphabet (a JSON list of distinct symbols, {', '.join(SPECIALS)} among them)"
             )
-        return cls(symbols, parts.get("word_characters"))
+        if words is not None and not (_are_symbols(words) and {*words} <= {*symbols}):
+            raise UserError(f"{path}: its word_characters are not a list of its symbols")
+        return cls(symbols, words)
+
+
+def _are_symbols(value: object) -> bool:
+    return isinstance(value, list) and all(is_text(symbol) and symbol for symbol in value)
 
 
 def describe_characters(characters: Sequence[str], most: int = 5) -> str:

@@ -11,17 +11,19 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, zip_longest
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.files import name_of, reason, require_file
+from ssmt.files import name_of, read_json, reason, require_file, require_regular, temporary_beside
 from ssmt.text.batch import Batch, BatchSymbols, make_batch
 from ssmt.text.lines import read_lines, require_equal_lengths, stream_lines, with_single_blanks
 
 CHUNK_LINES = 10_000
+DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 Encode = Callable[[Sequence[str]], Many]
@@ -32,15 +34,19 @@ class Sentences:
     """Sequences of ids, end to end in one memory-mapped file, with the offset of each."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        self.offsets: npt.NDArray[np.int64] = np.load(directory / f"{name}.offsets.npy")
-        meta = json.loads((directory / f"{name}.json").read_text())
+        self.offsets = _load_numbers(directory / f"{name}.offsets.npy")
+        meta = read_json(directory / f"{name}.json")
+        dtype = meta.get("dtype") if isinstance(meta, dict) else None
+        if dtype not in DTYPES:
+            raise ValueError(f"{name}.json is not of a corpus")
+        if len(self.offsets) == 0 or self.offsets[0] != 0 or (np.diff(self.offsets) < 0).any():
+            raise ValueError(f"{name}.offsets.npy does not rise from 0")
         shape = (int(self.offsets[-1]),)
         # An empty file cannot be mapped.
-        self.ids = (
-            np.memmap(directory / f"{name}.ids", dtype=meta["dtype"], mode="r", shape=shape)
-            if shape[0]
-            else np.empty(0, dtype=meta["dtype"])
-        )
+        self.ids: npt.NDArray[Any] = np.empty(0, dtype=dtype)
+        if shape[0]:
+            require_regular(directory / f"{name}.ids")
+            self.ids = np.memmap(directory / f"{name}.ids", dtype=dtype, mode="r", shape=shape)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -60,6 +66,15 @@ class Sentences:
             stop = max(stop, start + 1)
             yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
             start = stop
+
+
+def _load_numbers(path: Path) -> npt.NDArray[np.int64]:
+    """A list of numbers. (It is mapped first: that compares the file's size with what its header says.)"""
+    require_regular(path)
+    numbers = np.load(path, mmap_mode="r")
+    if numbers.dtype != np.int64 or numbers.ndim != 1:
+        raise ValueError(f"{path.name} is no list of whole numbers")
+    return np.array(numbers)
 
 
 class SentenceWriter:
@@ -94,18 +109,38 @@ class Corpus:
         self.directory, self.symbols, self.resample = directory, symbols, resample
         try:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
-            self.lines: npt.NDArray[np.int64] = np.load(directory / CORPUS_LINES)
-            self.characters: npt.NDArray[np.int64] = np.load(directory / "characters.npy")
-        except (ValueError, KeyError, EOFError) as error:
-            raise UserError(f"{directory}: the prepared data is damaged ({error}); begin a new run") from None
-        assert len(self.source) == len(self.target) == len(self.lines) == len(self.characters)
+            self.lines = _load_numbers(directory / CORPUS_LINES)
+            self.characters = _load_numbers(directory / "characters.npy")
+            parts = (self.source, self.target, self.lines, self.characters)
+            if len({len(part) for part in parts}) > 1 or not len(self.lines):
+                raise ValueError("its parts are not of one length")
+            if (
+                min(int(side.lengths.min()) for side in (self.source, self.target)) < 1
+                or int(self.characters.min()) < 1
+            ):
+                raise ValueError("it has empty sentences")
+        except (ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError) as error:
+            raise UserError(
+                f"{directory}: the prepared data is damaged or missing ({error}); begin a new run"
+            ) from None
 
     def __len__(self) -> int:
         return len(self.lines)
 
+    def require_within(self, sizes: tuple[int, int]) -> None:
+        """Refuse ids that vocabularies of these sizes do not have."""
+        for side, size in zip((self.source, self.target), sizes, strict=True):
+            if len(side.ids) and int(side.ids.max()) >= size:
+                raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+
     def texts(self, indices: Iterable[int]) -> list[tuple[str, str]]:
         """The raw pairs, of a corpus that was written with them."""
-        sources, targets = (read_lines(self.directory / f"{side}.txt") for side in ("source", "target"))
+        paths = [self.directory / f"{side}.txt" for side in ("source", "target")]
+        for path in paths:
+            require_regular(path)
+        sources, targets = map(read_lines, paths)
+        if not len(sources) == len(targets) == len(self):
+            raise UserError(f"{self.directory}: its text and its numbers are not of one length; begin a new run")
         return [(sources[index], targets[index]) for index in indices]
 
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], epoch: int = 0) -> Batch:
@@ -208,10 +243,9 @@ def write_corpus(
 ) -> None:
     """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
     text beside the numbers."""
-    unfinished = directory.with_name(f".{directory.name}.tmp")
+    unfinished = temporary_beside(directory)
     if directory.exists() and not (directory / CORPUS_LINES).exists():
         raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
-    shutil.rmtree(unfinished, ignore_errors=True)
     lines, characters = array("q"), array("q")
     try:
         unfinished.mkdir(parents=True)
@@ -242,8 +276,7 @@ def write_with_other_targets(
     original: Path, directory: Path, targets: Iterable[npt.ArrayLike], vocabulary_size: int
 ) -> None:
     """A copy of a corpus whose targets are encoded otherwise; it appears only when it is complete."""
-    unfinished = directory.with_name(f".{directory.name}.tmp")
-    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished = temporary_beside(directory)
     try:
         shutil.copytree(original, unfinished, ignore=shutil.ignore_patterns("target.ids", "target.*.npy"))
         with SentenceWriter(unfinished, "target", vocabulary_size) as writer:

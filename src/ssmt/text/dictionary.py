@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from ssmt.errors import UserError
-from ssmt.files import replacing
+from ssmt.files import count_in, is_text, read_json, replacing
 from ssmt.text.lines import read_lines
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them
@@ -29,11 +30,12 @@ def read_dictionary(path: Path) -> list[tuple[str, int]]:
         line = line.rstrip()
         again = line.endswith(f" {OVERWRITE}")
         symbol, blank, count = line.removesuffix(f" {OVERWRITE}").rpartition(" ")
-        if not (blank and symbol and count.isdecimal()):
+        number_of = count_in(count)
+        if not (blank and symbol) or number_of is None:
             raise UserError(f"{path}, line {number}: expected a symbol, a blank and its count")
         if symbol in seen and not again:
             raise UserError(f"{path}, line {number}: {symbol!r} stands in the dictionary twice")
-        symbols.append((symbol, int(count)))
+        symbols.append((symbol, number_of))
         seen.add(symbol)
     return symbols
 
@@ -86,19 +88,27 @@ class DictionarySubwords:
 
     @classmethod
     def load(cls, path: Path) -> DictionarySubwords:
-        try:
-            content = json.loads("\n".join(read_lines(path, normalised=False)))
-            return cls(content["symbols"], content["codes"])
-        except (json.JSONDecodeError, KeyError, TypeError):
-            raise UserError(f"{path}: is not a source dictionary (JSON with symbols and codes)") from None
+        content = read_json(path)
+        symbols: Any
+        codes: Any
+        symbols, codes = (content.get(key) if isinstance(content, dict) else None for key in ("symbols", "codes"))
+        are_texts = all(isinstance(part, list) and all(map(is_text, part)) for part in (symbols, codes or []))
+        if not are_texts:
+            raise UserError(f"{path}: is not a source dictionary (JSON with symbols and codes)")
+        return cls(symbols, None if codes is None else checked_codes(codes, path))
 
 
 def read_codes(path: Path) -> list[str]:
-    """The lines of subword-nmt's codes: each a pair to merge. Checked here, because that library exits at a bad one."""
-    lines = read_lines(path, normalised=False)
+    """The lines of subword-nmt's codes: each a pair to merge."""
+    return checked_codes(read_lines(path, normalised=False), path)
+
+
+def checked_codes(lines: list[str], path: Path) -> list[str]:
+    """The lines but for empty ones at the end. Checked here, because that library exits at a bad one."""
     while lines and not lines[-1]:
         lines.pop()
     for number, line in enumerate(lines, start=1):
-        if not (number == 1 and line.startswith("#version:")) and len(line.strip("\r\n ").split(" ")) != 2:
+        is_version = number == 1 and re.fullmatch(r"#version: \d{1,3}(\.\d{1,3})*\s*", line)
+        if not is_version and (len(line.strip("\r\n ").split(" ")) != 2 or "\n" in line):
             raise UserError(f"{path}, line {number}: is no BPE code of subword-nmt (two subwords to merge)")
     return lines

@@ -17,12 +17,13 @@ import torch
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.files import replacing
+from ssmt.files import count_in, read_description_lines, replacing
 from ssmt.text.alphabet import EOS, UNK, Alphabet
 from ssmt.text.lines import read_lines
 
 Gram = tuple[int, ...]  # an n-gram as character ids
 ABSENT = -1
+LONGEST_ENTRY = 100  # characters; that no segment of a model of ours has more than 20 does not bind imported ones
 DENSE_TRIE_CELLS = 1 << 24  # up to here the trie's edges are kept as a table as well: 64 MiB
 
 
@@ -179,16 +180,21 @@ class Lexicon:
     def load(cls, path: Path, alphabet: Alphabet) -> Lexicon:
         id_of_symbol = {symbol: id for id, symbol in enumerate(alphabet.symbols)}
         counts: dict[Gram, int] = {}
-        lines = read_lines(path, normalised=False)
+        lines = read_description_lines(path)
         for number, line in enumerate(lines, start=1):
-            text, tab, count = line.rpartition("\t")
+            text, tab, written = line.rpartition("\t")
+            count = count_in(written)
             symbols = [text] if text in id_of_symbol else list(text)
             unknown = [symbol for symbol in symbols if symbol not in id_of_symbol]
-            if not tab or not count.isdecimal() or not symbols or unknown:
+            if not tab or count is None or not symbols or unknown:
                 raise UserError(
                     f"{path}, line {number}: expected an entry written in the alphabet's characters, a tab and a count"
                 )
-            counts[tuple(id_of_symbol[symbol] for symbol in symbols)] = int(count)
+            if len(symbols) > LONGEST_ENTRY:
+                raise UserError(
+                    f"{path}, line {number}: the entry has {len(symbols):,} characters; {LONGEST_ENTRY} can be"
+                )
+            counts[tuple(id_of_symbol[symbol] for symbol in symbols)] = count
         if not counts:
             raise UserError(f"{path}: is empty; a lexicon has at least the alphabet's characters")
         lexicon = cls(alphabet, counts, counts)

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from ssmt.errors import UserError
-from ssmt.files import replacing
-from ssmt.text.lines import read_lines
+from ssmt.files import count_in, read_description_lines, replacing
 from ssmt.text.subwords import MARK, marked
 
 SPECIALS = ("<unk>", "</s>", "<pad>")  # ids as in sentencepiece's models
@@ -85,9 +84,12 @@ class Pieces:
     @classmethod
     def load(cls, path: Path) -> Pieces:
         pieces: dict[str, int] = {}
-        for number, line in enumerate(read_lines(path, normalised=False), start=1):
-            piece, _, count = line.rpartition("\t")
-            if not piece or not count.isdecimal() or piece in pieces:
+        for number, line in enumerate(read_description_lines(path), start=1):
+            piece, _, written = line.rpartition("\t")
+            count = count_in(written)
+            if not piece or count is None or piece in pieces:
                 raise UserError(f"{path}, line {number}: expected a new piece, a tab and its count")
-            pieces[piece] = int(count)
+            pieces[piece] = count
+        if MARK not in pieces:
+            raise UserError(f"{path}: has no piece {MARK!r}, without which a blank cannot be written")
         return cls(list(pieces), list(pieces.values()))

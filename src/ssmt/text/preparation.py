@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssmt.config import TextConfig
+from ssmt.config import LARGEST_RATIO, TextConfig
 from ssmt.progress import Reporter
 from ssmt.text.alphabet import Alphabet, describe_characters
 from ssmt.text.corpus import Corpus, Encode, PairReader, write_corpus
@@ -139,7 +139,7 @@ def prepare(
 
     vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
-    return Prepared(vocabulary, max(ratio, 0.01))  # 0 would be no ratio
+    return Prepared(vocabulary, min(max(ratio, 0.01), LARGEST_RATIO))  # 0 would be no ratio
 
 
 def _pairs_of(pairs: PairReader) -> set[int]:

@@ -6,13 +6,14 @@ import re
 import warnings
 from collections.abc import Callable, Sequence
 from io import BytesIO
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import sentencepiece
 
 from ssmt.errors import UserError
-from ssmt.files import open_for_reading, replacing
+from ssmt.files import read_description, replacing
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
@@ -20,8 +21,11 @@ if TYPE_CHECKING:
 Algorithm = Literal["bpe", "unigram"]
 MARK = "▁"  # sentencepiece writes it for a blank, and once more in front of every text
 # sentencepiece skips training text with these characters, or takes them for something else. Where text must survive,
-# characters that nobody writes (of Unicode's private use area) stand for them.
+# characters of Unicode's private use area stand for them, and for those, which somebody may write, some of the code
+# points that Unicode keeps free for the inside of programs. These four alone cannot be told from what they stand for.
 _STAND_INS = {character: chr(0xF5A0 + place) for place, character in enumerate((MARK, "▅", "\t", "\0"))}
+_STAND_INS |= {chr(0xF5A0 + place): chr(0xFDD0 + place) for place in range(4)}
+RESERVED = frozenset(chr(0xFDD0 + place) for place in range(4))
 _HIDE = str.maketrans({**_STAND_INS, " ": MARK})
 _SHOW = str.maketrans({stand_in: character for character, stand_in in _STAND_INS.items()} | {MARK: " "})
 _NAMES = [2 * chr(0xF5B0 + id) for id in range(3)]  # of the special subwords: nobody writes these either
@@ -82,14 +86,20 @@ class Subwords:
 
     @classmethod
     def load(cls, path: Path) -> Self:
-        with open_for_reading(path) as stream:
-            serialised = stream.read()
+        serialised = read_description(path)
         try:
             if serialised:  # sentencepiece takes nothing for "no model yet" and fails only when it is used
-                return cls(serialised)
-        except RuntimeError:
+                subwords = cls(serialised)
+                if subwords.has_our_specials:
+                    return subwords
+        except (RuntimeError, ValueError):  # the latter: subwords that are not UTF-8
             pass
-        raise UserError(f"{path}: is not a sentencepiece model")
+        raise UserError(f"{path}: is not a sentencepiece model of this program")
+
+    @property
+    def has_our_specials(self) -> bool:
+        processor = self.processor
+        return (processor.unk_id(), processor.eos_id(), processor.pad_id()) == (self.unk, self.eos, self.pad)
 
 
 class TargetSubwords(Subwords):
@@ -103,8 +113,10 @@ class TargetSubwords(Subwords):
         self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
 
     def cut(self, text: str) -> list[str]:
-        """The segments of a text; unknown characters keep theirs."""
-        return segments_of_pieces(self.processor.encode(marked(text), out_type=str))
+        """The segments of a text, in its own characters, known or not."""
+        segments = segments_of_pieces(self.processor.encode(marked(text), out_type=str))
+        ends = accumulate(map(len, segments))
+        return [text[end - len(segment) : end] for segment, end in zip(segments, ends, strict=True)]
 
 
 def marked(text: str) -> str:

@@ -22,7 +22,7 @@ from ssmt.text.dictionary import DictionarySubwords
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pieces import Pieces
-from ssmt.text.subwords import Subwords, TargetSubwords, marked, segments_of_pieces, unmarked
+from ssmt.text.subwords import RESERVED, Subwords, TargetSubwords, marked, segments_of_pieces, unmarked
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
@@ -198,7 +198,7 @@ class SubwordVocabulary(BothSides):
         return {piece for piece in self.target.pieces if len(piece) == 1}
 
     def unknown_characters(self, text: str) -> list[str]:
-        return [c for c in dict.fromkeys(text) if marked(c)[1:] not in self._characters]
+        return [c for c in dict.fromkeys(text) if c in RESERVED or marked(c)[1:] not in self._characters]
 
     def save(self, directory: Path) -> None:
         self.source.save(directory / Subwords.file)

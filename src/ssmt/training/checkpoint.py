@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor
 
+from ssmt.files import remove_leftovers
 from ssmt.tensors import DamagedError, Stored, load, save
 
 KEPT = 2
@@ -30,7 +31,7 @@ class Checkpoints:
         self._write("validated", update, tensors, {}, keep)
 
     def _write(self, kind: str, update: int, tensors: dict[str, Tensor], state: dict[str, Any], keep: int) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
+        self.directory.mkdir(exist_ok=True)  # not its parents: a run whose directory is gone saves nothing
         save(self.directory / f"{kind}-{update:08}.safetensors", tensors, state)
         for path in self._paths(kind)[:-keep]:
             path.unlink()
@@ -38,8 +39,7 @@ class Checkpoints:
     def latest(self) -> tuple[Stored | None, list[str]]:
         """The newest checkpoint that is whole, and what was wrong with newer ones."""
         problems: list[str] = []
-        for leftover in self.directory.glob(".*.tmp"):  # of a process that was killed while it wrote
-            leftover.unlink(missing_ok=True)
+        remove_leftovers(self.directory)
         for path in reversed(self._paths("update")):
             try:
                 return load(path), problems
@@ -48,8 +48,8 @@ class Checkpoints:
                 path.rename(path.with_suffix(".damaged"))  # kept for whoever wants to look, but never used again
         return None, problems
 
-    def average(self, most: int) -> dict[str, Tensor] | None:
-        """The mean of the last validated weights that are whole, if there are at least two."""
+    def average(self, most: int, network: dict[str, Tensor]) -> dict[str, Tensor] | None:
+        """The mean of the last validated weights that are whole and of this network, if there are at least two."""
         total: dict[str, Tensor] = {}
         count = 0
         for path in self._paths("validated")[-most:]:
@@ -57,7 +57,13 @@ class Checkpoints:
                 tensors = load(path).tensors
             except DamagedError:
                 continue
+            if _shapes(tensors) != _shapes(network):
+                continue
             count += 1
             for name, tensor in tensors.items():
                 total[name] = total[name] + tensor.double() if name in total else tensor.double()
         return {name: (tensor / count).float() for name, tensor in total.items()} if count > 1 else None
+
+
+def _shapes(tensors: dict[str, Tensor]) -> dict[str, tuple[object, ...]]:
+    return {name: (tensor.shape, tensor.dtype) for name, tensor in tensors.items()}

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ssmt.files import replacing
+from ssmt.files import as_json, open_for_reading, parse_json, replacing, require_regular, whole_lines
 
 
 class RunLog:
@@ -15,15 +14,14 @@ class RunLog:
 
     def __init__(self, directory: Path, resumed_at: int) -> None:
         self.path = directory / "log.jsonl"
-        if self.path.exists():
-            kept = [line for line in read_log(directory) if line["update"] <= resumed_at]
-            with replacing(self.path) as temporary:
-                temporary.write_text("".join(json.dumps(line) + "\n" for line in kept), encoding="utf-8")
+        kept = [line for line in read_log(directory) if line["update"] <= resumed_at] if self.path.exists() else []
+        with replacing(self.path) as temporary:  # a file of its own, whatever was there
+            temporary.write_text("".join(as_json(line) + "\n" for line in kept), encoding="utf-8")
         self.stream = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
         self.board = _tensorboard(directory / "tensorboard", resumed_at)
 
     def write(self, update: int, **numbers: Any) -> None:
-        self.stream.write(json.dumps({"update": update, **numbers}) + "\n")
+        self.stream.write(as_json({"update": update, **numbers}) + "\n")
         self.stream.flush()
         if self.board is not None:
             for name, value in numbers.items():
@@ -38,15 +36,22 @@ class RunLog:
 
 def read_log(directory: Path) -> list[dict[str, Any]]:
     """The lines of a run's log; what a crash cut short or garbled is left out."""
+    path = directory / "log.jsonl"
+    require_regular(path)
     lines = []
-    for text in (directory / "log.jsonl").read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        if isinstance(line, dict) and isinstance(line.get("update"), int):
-            lines.append(line)
+    with open_for_reading(path) as stream:
+        for raw in whole_lines(stream):
+            try:
+                line = parse_json(raw.decode("utf-8", errors="replace"))
+            except ValueError:
+                continue
+            if isinstance(line, dict) and _is_number(line.get("update")) and _is_number(line.get("minutes", 0)):
+                lines.append(line)
     return lines
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def kept_bits(log: Sequence[dict[str, Any]]) -> float | None:

@@ -49,6 +49,7 @@ class Trainer:
         self.model: nn.Module = network  # what updates call; may be a wrapper such as DistributedDataParallel
         self.train_corpus, self.valid_corpus = train, valid
         self.directory, self.reporter = directory, reporter
+        self.inode = directory.stat().st_ino  # another directory can come to have the same name
         self.checkpoints = Checkpoints(directory / "checkpoints")
         self.optimiser = torch.optim.AdamW(
             network.parameters(),
@@ -59,6 +60,7 @@ class Trainer:
         )
         self.precision = precision_of(self.settings.precision, network.device)
         self.state, self.meter, self.stop = State(), Meter(), StopRequest(self._acknowledge)
+        self.last_batches: list[Batch] = []  # of the last update
 
     # The loop
 
@@ -87,6 +89,7 @@ class Trainer:
         for batches, epoch_batches in self._batches():
             forecast.begin(self.state, epoch_batches)
             self._update(batches, sum(batch.characters for batch in batches))
+            self.last_batches = batches
             self.state.batch += len(batches)
             self.state.seconds = time.monotonic() - self.begun
             self._report(bar, epoch_batches)
@@ -100,6 +103,8 @@ class Trainer:
         while True:
             epoch = self.state.epoch
             order = corpus.batches(settings.batch_characters, settings.seed, epoch)
+            if self.state.batch >= len(order):
+                raise UserError(f"{self.directory}: its checkpoint is at a place that its data does not have")
             for start in range(self.state.batch, len(order), settings.accumulate):
                 chosen = order[start : start + settings.accumulate]
                 yield [corpus.batch(indices, epoch) for indices in chosen], len(order)
@@ -126,6 +131,25 @@ class Trainer:
         self.optimiser.step()
         self.state.update += 1
         self.meter.add(nats, characters, rate, norm.item())
+
+    def _require_good_weights(self) -> None:
+        """Refuse to keep weights that the last update has spoilt: by their values, and by the loss that they now give.
+        (Without dropout, so that no random number is drawn.)"""
+        is_good = all(bool(parameter.isfinite().all()) for parameter in self.network.parameters())
+        if is_good and self.last_batches:
+            self.network.eval()
+            with torch.no_grad(), self.precision():
+                losses = self.network.log_probability(self.last_batches[0].to(self.network.device))
+            is_good = bool(losses.isfinite().all())
+        if not is_good:
+            self._stop_diverged()
+
+    def _stop_diverged(self) -> NoReturn:
+        raise UserError(
+            f"The run has diverged: after update {self.state.update:,} its loss is not finite, and nothing of that is "
+            f"kept. The last good checkpoint, if there is one, is in {self.checkpoints.directory}. Train with a lower "
+            f"training.learning_rate or more training.warmup_updates"
+        )
 
     def _stop_not_finite(self, *batches: Batch) -> NoReturn:
         lines = sorted(line for batch in batches for line in batch.lines)
@@ -161,7 +185,7 @@ class Trainer:
         if self.state.validated_at != self.state.update:
             self._save()  # whatever happens meanwhile
             self._validate()
-        if self.settings.average_last > 1 and (average := self.checkpoints.average(self.settings.average_last)):
+        if self.settings.average_last > 1 and (average := self._average()):
             self._try_average(average)
         self.state.finished_at = self.state.update
         self._save()
@@ -178,7 +202,7 @@ class Trainer:
         with self.meter.paused():
             measured = self._measure()
         self.state.validated_at = self.state.update
-        improved = self._keep_if_best(measured, self.network.state_dict())
+        improved = self._is_best(measured)
         self.state.validations_since_best = 0 if improved else self.state.validations_since_best + 1
         if self.settings.average_last > 1:
             self.checkpoints.save_validated(self.state.update, self.network.state_dict(), self.settings.average_last)
@@ -190,11 +214,14 @@ class Trainer:
             improved=improved,
             minutes=round(self.state.seconds / 60, 3),
         )
+        # The checkpoint before the model: a run that ends between the two keeps the model when it goes on (`resume`).
+        self._save()
+        if improved:
+            save_weights(self.directory, self.network.state_dict())
         self.reporter.say(
             f"epoch {self.state.epoch_from_one}, update {self.state.update:,}, {duration(self.state.seconds)}: "
             f"{in_words(measured)} on validation{' (best)' if improved else ''}"
         )
-        self._save()
 
     def _try_average(self, average: dict[str, Tensor]) -> None:
         """Validate the average of the last models and keep it where it is better."""
@@ -202,7 +229,9 @@ class Trainer:
         self.network.load_state_dict(average)
         measured = self._measure()
         self.network.load_state_dict(trained)  # a run that goes on goes on from these
-        improved = self._keep_if_best(measured, average)
+        improved = self._is_best(measured)
+        if improved:
+            save_weights(self.directory, average)
         self.log.write(
             self.state.update,
             **{f"average_{name}": value for name, value in measured.items()},
@@ -212,16 +241,21 @@ class Trainer:
         )
         self.reporter.say(f"Average of the last models: {in_words(measured)}{' (kept)' if improved else ''}")
 
-    def _measure(self) -> dict[str, float]:
-        return measure(self.network, self.config, self.valid_corpus, self.precision)
+    def _average(self) -> dict[str, Tensor] | None:
+        return self.checkpoints.average(self.settings.average_last, self.network.state_dict())
 
-    def _keep_if_best(self, measured: dict[str, float], weights: dict[str, Tensor]) -> bool:
-        """Weights that are better than all before become the run's model; whether these are."""
+    def _measure(self) -> dict[str, float]:
+        measured = measure(self.network, self.config, self.valid_corpus, self.precision)
+        if not all(map(math.isfinite, measured.values())):
+            self._stop_diverged()
+        return measured
+
+    def _is_best(self, measured: dict[str, float]) -> bool:
+        """Whether weights are better than all before, which makes them the run's model."""
         measured_cost = cost(self.settings.stop_on, measured[self.settings.stop_on])
         improved = measured_cost < self.state.best
         if improved:
             self.state.best = measured_cost
-            save_weights(self.directory, weights)
         return improved
 
     # Progress
@@ -246,6 +280,9 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        if not self.directory.is_dir() or self.directory.stat().st_ino != self.inode:
+            raise UserError(f"{self.directory}: was removed while the run was under way; nothing of it is saved")
+        self._require_good_weights()
         self.checkpoints.save(self.state.update, *capture(self.state, self.network, self.optimiser))
 
     def resume(self) -> bool:
@@ -260,6 +297,16 @@ class Trainer:
                     f"and replace it; choose another directory, or move {WEIGHTS} away first"
                 )
             return False
-        self.state = restore(checkpoint, self.network, self.optimiser)
+        try:
+            self.state = restore(checkpoint, self.network, self.optimiser)
+        except ValueError as error:
+            raise UserError(
+                f"{self.checkpoints.directory}: the newest checkpoint is not of this run ({error}); move it away "
+                f"to go on without it"
+            ) from None
+        state = self.state
+        is_best = state.validated_at == state.update and state.validations_since_best == 0
+        if is_best and state.update and state.finished_at != state.update:  # the run may have ended before it was kept
+            save_weights(self.directory, self.network.state_dict())
         self.reporter.say(f"Going on from update {self.state.update:,}")
         return True

@@ -13,8 +13,21 @@ import numpy as np
 import torch
 
 from ssmt.config import Config, changed, differences
-from ssmt.directory import CONFIG, SEGMENTER, WEIGHTS, load_config, load_description, save_config, save_description
+from ssmt.devices import total_memory
+from ssmt.directory import (
+    CONFIG,
+    SEGMENTER,
+    VOCABULARIES,
+    WEIGHTS,
+    expected_tensors,
+    load_config,
+    load_description,
+    load_segmenter_config,
+    save_config,
+    save_description,
+)
 from ssmt.errors import UserError
+from ssmt.files import remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
@@ -23,6 +36,7 @@ from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 from ssmt.training import segmented
+from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: it does not change any update.
@@ -30,39 +44,50 @@ LIMITS = ("max_epochs", "max_updates", "max_minutes")
 CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
+COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
 LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
-VOCABULARIES = ("source.model", "target.model", "target.txt", "alphabet.json", "lexicon.txt")
-WRITTEN = (WEIGHTS, *VOCABULARIES, "checkpoints", "log.jsonl", "tensorboard", SEGMENTER, segmented.DIRECTORY)
+FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY)
+WRITTEN = (WEIGHTS, *VOCABULARIES, "log.jsonl", *(name for name in FOLDERS if name != "data"))
 
 
 def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
     """Prepare a new run. Its config is written last: a directory with one is ready to train."""
-    if (directory / CONFIG).exists():
-        raise UserError(
-            f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
-        )
-    prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
-    interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
-    in_the_way = [name for name in WRITTEN if (directory / name).exists()]
-    if in_the_way and not interrupted:
-        raise UserError(
-            f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another directory"
-        )
-    if interrupted:
-        for name in VOCABULARIES:
-            (directory / name).unlink(missing_ok=True)
-    is_new = not directory.exists()
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise UserError(f"{directory}: cannot be made ({error.strerror})") from None
-    try:
-        _prepare(files, directory, config, reporter)
-    except BaseException:
-        if is_new:
-            shutil.rmtree(directory, ignore_errors=True)
-        raise
+    with alone(directory):
+        if (directory / CONFIG).exists():
+            raise UserError(
+                f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
+            )
+        prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
+        interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
+        in_the_way = [name for name in WRITTEN if os.path.lexists(directory / name)]
+        if in_the_way and not interrupted:
+            raise UserError(
+                f"{directory}: has {', '.join(in_the_way)}, which a run would replace; choose another directory"
+            )
+        _tidy(directory)
+        if interrupted:
+            for name in VOCABULARIES:
+                (directory / name).unlink(missing_ok=True)
+        was_empty = not any(directory.iterdir())
+        try:
+            _prepare(files, directory, config, reporter)
+        except BaseException:
+            if was_empty:
+                for path in directory.iterdir():
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            raise
+
+
+def _tidy(directory: Path) -> None:
+    """Nothing that the run will write may be elsewhere; what killed processes have left goes."""
+    for parent in (directory, directory / SEGMENTER):
+        for name in FOLDERS:
+            require_no_link(parent / name)
+    for part in ("train", "valid"):
+        require_no_link(directory / "data" / part)
+        require_no_link(directory / SEGMENTER / "data" / part)
+    remove_leftovers(directory)
 
 
 def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> float | None:
@@ -98,26 +123,28 @@ def can_resume(directory: Path) -> bool:
 
 def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     """Change the settings of a run before it goes on; only limits can change."""
-    old = load_config(directory)
-    new = reconfigure(old)
-    if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
-        new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
-    conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
-    if conflicts:
-        listed = "; ".join(f"{key} was {before}, now {after}" for key, before, after in conflicts)
-        raise UserError(f"{directory}: a run goes on with the settings it began with ({listed}). Leave them out")
-    if new != old:
-        if kind_of(new).segments_first:
-            save_config(directory / SEGMENTER, new.of_segmenter)
-        save_config(directory, new)
+    with alone(directory):
+        old = load_config(directory)
+        new = reconfigure(old)
+        if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
+            new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
+        conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
+        if conflicts:
+            listed = "; ".join(f"{key} was {before}, now {after}" for key, before, after in conflicts)
+            raise UserError(f"{directory}: a run goes on with the settings it began with ({listed}). Leave them out")
+        if new != old:
+            if kind_of(new).segments_first:
+                save_config(directory / SEGMENTER, new.of_segmenter)
+            save_config(directory, new)
 
 
 def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
     """Prepare a new run, or one that was begun before with the same settings but for its limits."""
-    if can_resume(directory):
-        adopt(directory, lambda _: config)
-    else:
-        begin(files, directory, config, reporter)
+    with alone(directory):
+        if can_resume(directory):
+            adopt(directory, lambda _: config)
+        else:
+            begin(files, directory, config, reporter)
 
 
 def train(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
@@ -126,12 +153,14 @@ def train(directory: Path, device: torch.device, reporter: Reporter) -> str | No
     A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
     the training text, the model. A stage that is over is not entered again: one segmenter cuts all of the text.
     """
-    with _alone(directory):
+    with alone(directory):
+        _tidy(directory)
         return _train_stages(directory, device, reporter)
 
 
 def _train_stages(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
+        load_segmenter_config(directory)
         if not segmented.is_begun(directory):
             reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
             if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
@@ -148,6 +177,7 @@ def _train_stages(directory: Path, device: torch.device, reporter: Reporter) -> 
 
 def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
     vocabulary, config = load_description(directory)
+    _require_memory(vocabulary, config, device)
     torch.manual_seed(config.training.seed)
     model = build(vocabulary, config).to(device)
     trainer = Trainer(
@@ -162,28 +192,6 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
     reporter.say(f"{parameters:,} parameters on {device}, threads: {torch.get_num_threads()}")
     with _room(directory):
         return trainer.run()
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """Two processes in one run would replace each other's checkpoints. The lock goes with the process."""
-    if os.name != "posix":
-        yield
-        return
-    import fcntl
-
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        raise UserError(f"{directory}: another process is training there; wait for it, or stop it") from None
-    except OSError:  # a file system without locks
-        pass
-    try:
-        yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager
@@ -220,7 +228,16 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
 
 
 def _corpus(directory: Path, vocabulary: BothSides, resample: Resample | None = None) -> Corpus:
-    try:
-        return Corpus(directory, vocabulary.batch_symbols, resample)
-    except FileNotFoundError as error:
-        raise UserError(f"{error.filename}: the run's prepared data is missing; begin a new run") from None
+    corpus = Corpus(directory, vocabulary.batch_symbols, resample)
+    corpus.require_within(vocabulary.sizes)
+    return corpus
+
+
+def _require_memory(vocabulary: BothSides, config: Config, device: torch.device) -> None:
+    """Refuse a network that cannot be trained here, before it is built."""
+    needed = COPIES * sum(tensor.nbytes for tensor in expected_tensors(vocabulary, config).values())
+    if device.type == "cpu" and needed > (there := total_memory()):
+        raise UserError(
+            f"This network needs {needed / 2**30:,.0f} GiB to be trained, and the machine has {there / 2**30:,.0f}: "
+            f"lower network.width, network.feedforward or the numbers of layers"
+        )

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from ssmt import lattice
-from ssmt.directory import SEGMENTER, load_config, load_model
+from ssmt.directory import SEGMENTER, load_config, load_model, load_segmenter_config
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut
@@ -48,6 +48,7 @@ def discard_other_corpora(directory: Path) -> None:
 def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -> None:
     """Cut the text of the segmenter's run and make the second model's vocabulary and corpora of it."""
     config = load_config(directory)
+    load_segmenter_config(directory)
     model, _ = load_model(directory / SEGMENTER, device)
     assert isinstance(model, SSMT)
     for part in ("valid", "train"):

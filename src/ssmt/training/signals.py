@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any
+
+# Of the last: a terminal that was closed, a connection that broke. Windows has none.
+SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class StopRequest:
@@ -21,16 +25,22 @@ class StopRequest:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Meanwhile Ctrl-C and SIGTERM only leave their name here; a second one of the same ends the run at once."""
+        """Meanwhile Ctrl-C, SIGTERM and SIGHUP only leave their name here; a second one of the same ends the run at
+        once. What is ignored, as by `nohup`, stays ignored."""
+        terminals = [number for number in (1, 2) if _is_terminal(number)]
 
         def request(number: int, frame: FrameType | None) -> None:
             self.signal = signal.Signals(number).name
             signal.signal(number, before[number])
+            if self.signal == "SIGHUP":
+                _leave(terminals)
             # In a thread of its own: what is being written when the signal comes must be written first.
             threading.Thread(target=self.acknowledge).start()
 
         before: dict[int, Any] = {}
-        for number in (int(signal.SIGINT), int(signal.SIGTERM)):
+        for number in map(int, SIGNALS):
+            if signal.getsignal(number) == signal.SIG_IGN:
+                continue
             try:
                 before[number] = signal.signal(number, request)
             except ValueError:  # not in the main thread: whoever runs us there stops us in their own way
@@ -40,3 +50,18 @@ class StopRequest:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+def _leave(terminals: list[int]) -> None:
+    """Write nowhere instead: an error of a terminal that is gone must not end the run before it is saved."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in terminals:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -6,14 +6,18 @@ The tensors of a checkpoint are named `model.<weight>`, `optimiser.<parameter>.<
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from ssmt.config import MANY
 from ssmt.model.translation import TranslationModel
 from ssmt.tensors import Stored
+
+MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's, besides the number of steps
 
 
 @dataclass
@@ -41,23 +45,76 @@ def capture(state: State, network: TranslationModel, optimiser: Optimizer) -> St
     for index, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": tensor for name, tensor in moments.items()}
     tensors |= {f"random.{name}": tensor for name, tensor in _random_state(network.device).items()}
-    return Stored(tensors, asdict(state))
+    return Stored(tensors, asdict(state))  # JSON has no infinity: a best that is none yet is written as null
 
 
 def restore(stored: Stored, network: TranslationModel, optimiser: Optimizer) -> State:
-    """Give weights, moments and random numbers the state that was captured; returns how far the run had come."""
+    """Give weights, moments and random numbers the state that was captured; returns how far the run had come.
+
+    What is not of this run is a ValueError, and then nothing has changed."""
     parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
     for name, tensor in stored.tensors.items():
         part, _, rest = name.partition(".")
+        if part not in parts:
+            raise ValueError(f"tensor {name!r} is nothing of a run")
         parts[part][rest] = tensor
+    _require_same(parts["model"], network.state_dict())
+    moments = _moments(
+        parts["optimiser"], [parameter for group in optimiser.param_groups for parameter in group["params"]]
+    )
+    state = _state(stored.state)
+    try:
+        _set_random_state(parts["random"], network.device)
+    except (KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(f"no state of random numbers ({error})") from None
     network.load_state_dict(parts["model"])
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in parts["optimiser"].items():
-        index, _, moment = name.partition(".")
-        moments.setdefault(int(index), {})[moment] = tensor
     optimiser.load_state_dict(optimiser.state_dict() | {"state": moments})
-    _set_random_state(parts["random"], network.device)
-    return State(**stored.state)
+    return state
+
+
+def _require_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name in sorted(found.keys() | expected.keys()):
+        theirs, ours = found.get(name), expected.get(name)
+        if theirs is None or ours is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
+            raise ValueError(
+                f"weight {name!r} is missing, unknown, or of another shape or type than the settings ask for"
+            )
+        if not theirs.isfinite().all():
+            raise ValueError(f"weight {name!r} is not finite")
+
+
+def _moments(found: dict[str, Tensor], parameters: list[Tensor]) -> dict[int, dict[str, Tensor]]:
+    """The optimiser's tensors, by the number of the parameter that they belong to."""
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in found.items():
+        index, _, moment = name.partition(".")
+        number = int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else len(parameters)
+        shapes = {
+            "step": torch.Size(),
+            **{key: parameters[number].shape for key in MOMENTS if number < len(parameters)},
+        }
+        if number >= len(parameters) or shapes.get(moment) != tensor.shape or not tensor.is_floating_point():
+            raise ValueError(f"the optimiser has no tensor {name!r} of shape {tuple(tensor.shape)}")
+        if not tensor.isfinite().all() or (moment == "step" and not 0 <= float(tensor) <= MANY):
+            raise ValueError(f"tensor {name!r} of the optimiser is out of bounds")
+        moments.setdefault(number, {})[moment] = tensor
+    if any({*of_parameter} != {"step", *MOMENTS} for of_parameter in moments.values()):
+        raise ValueError("the optimiser's tensors are not complete")
+    return moments
+
+
+def _state(stored: dict[str, Any]) -> State:
+    """The fields of a state; those of later versions have defaults."""
+    known = {field.name: field.type for field in fields(State)}
+    values: dict[str, Any] = {"best": math.inf if stored.get("best") is None else stored["best"]}
+    for name, value in (stored | values).items():
+        kinds = (int, float) if known.get(name) == "float" else (int,)
+        if name not in known or isinstance(value, bool) or not isinstance(value, kinds):
+            raise ValueError(f"its {name} is {str(value)[:40]!r}")
+        if (name != "best" and not 0 <= value <= MANY) or math.isnan(value):
+            raise ValueError(f"its {name} is {str(value)[:40]!r}")
+        values[name] = value
+    return State(**values)
 
 
 def _random_state(device: torch.device) -> dict[str, Tensor]:

@@ -85,10 +85,16 @@ METRICS: dict[str, Metric] = {
 
 
 def measure(network: TranslationModel, config: Config, corpus: Corpus, precision: Precision) -> dict[str, float]:
-    """The value of each metric that the run wants."""
+    """The value of each metric that the run wants; up to the first that is not finite, if one is not."""
     network.eval()
     validation = Validation(network, config, corpus, precision)
-    return {name: metric.measure(validation) for name, metric in METRICS.items() if metric.is_wanted(config.training)}
+    measured = {}
+    for name, metric in METRICS.items():
+        if metric.is_wanted(config.training):
+            measured[name] = metric.measure(validation)
+            if not math.isfinite(measured[name]):
+                break
+    return measured
 
 
 def cost(metric: str, value: float) -> float:

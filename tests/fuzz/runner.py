@@ -1,0 +1,204 @@
+"""Runs cases, each in a process of its own with a limit of time and memory, and says which broke the promise: whatever
+is in a directory, a file or an option, the answer is a result or a message with status 2.
+
+python -m tests.fuzz.runner --cases 10000 --seed 1 [--only spoilt_model] [--first 17 --cases 1 --keep]
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import os
+import resource
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+from tests.fuzz.cases import Case, case
+
+SECONDS = 60.0  # a hang is what takes longer, on a busy machine too
+MEMORY = 1 << 30  # bytes beyond what the program takes with everything imported
+MOST_MEMORY_ADDRESSED = 6 << 30
+
+
+@dataclass
+class Failure:
+    number: int
+    sort: str
+    problem: str
+    arguments: list[str]
+    message: str
+
+    def __str__(self) -> str:
+        tail = "\n".join(f"    {line}" for line in self.message.splitlines()[-12:])
+        return f"case {self.number} ({self.sort}): {self.problem}\n    ssmt {' '.join(self.arguments)[:400]!r}\n{tail}"
+
+
+def resident() -> int:
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        return int(stream.read().split()[1]) * resource.getpagesize()
+
+
+def addressed() -> int:
+    with open("/proc/self/statm", encoding="ascii") as stream:
+        return int(stream.read().split()[0]) * resource.getpagesize()
+
+
+def call(case: Case, place: Path) -> NoReturn:
+    """In the child: `ssmt` with its own arguments, directory and streams."""
+    os.setsid()
+    limit = addressed() + MOST_MEMORY_ADDRESSED
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    (place / ".in").write_bytes(case.stdin)
+    for number, (name, flags) in enumerate(
+        ((".in", os.O_RDONLY), (".out", os.O_WRONLY | os.O_CREAT), (".err", os.O_WRONLY | os.O_CREAT))
+    ):
+        stream = os.open(place / name, flags, 0o600)
+        os.dup2(stream, number)
+        os.close(stream)
+    os.chdir(place)
+    sys.stdin, sys.stdout = io.TextIOWrapper(io.FileIO(0)), io.TextIOWrapper(io.FileIO(1, "w"), encoding="utf-8")
+    sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), encoding="utf-8", errors="backslashreplace")
+    status: Any = 1
+    try:
+        from ssmt.cli import main, shared
+
+        shared.reporter.console.file = sys.stderr
+        sys.argv = ["ssmt", *case.arguments]
+        main()
+    except SystemExit as ended:
+        status = ended.code or 0
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    except Exception as error:
+        os.write(2, f"Traceback: {error}".encode())
+    os._exit(status if isinstance(status, int) else 1)
+
+
+def outcome(case: Case, place: Path) -> tuple[int | None, int]:
+    """The status of a call, none if it did not end; and its peak of memory beyond that of its parent."""
+    before = resident()
+    child = os.fork()
+    if child == 0:
+        call(case, place)
+    waited, pause = 0.0, 0.002
+    while True:
+        ended, status, usage = os.wait4(child, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status), max(0, usage.ru_maxrss * 1024 - before)
+        if waited > SECONDS:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None, 0
+        time.sleep(pause)
+        waited, pause = waited + pause, min(0.05, pause * 1.2)
+
+
+def not_json(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is no JSON")
+
+
+def problem(case: Case, place: Path) -> tuple[str | None, str]:
+    """What is wrong with a call, if anything is, and what it said."""
+    status, memory = outcome(case, place)
+    out = (place / ".out").read_bytes() if (place / ".out").exists() else b""
+    said = (place / ".err").read_text(encoding="utf-8", errors="replace") if (place / ".err").exists() else ""
+    if status is None:
+        return f"a hang of {SECONDS:.0f} s", said
+    if "Traceback" in said or status < 0:
+        return f"a traceback, status {status}", said
+    if status not in (0, 2):
+        return f"status {status}", said
+    if memory > MEMORY:
+        return f"{memory >> 20} MiB", said
+    if status == 2 and not said.strip():
+        return "no message", said
+    for path, content in case.untouched.items():
+        if path.read_bytes() != content:
+            return f"{path} has changed", said
+    if status == 0:
+        if case.lines is not None and out.count(b"\n") != case.lines:
+            return f"{out.count(10)} lines of {case.lines}", said
+        try:
+            text = out.decode("utf-8")
+            for part in [text] if case.json == "whole" else text.split("\n")[:-1] if case.json else []:
+                json.loads(part, parse_constant=not_json)
+        except ValueError as error:
+            return f"invalid output: {error}", said
+    return None, said
+
+
+def failures(world: Path, numbers: range, seed: int, only: str = "", keep: bool = False) -> Iterator[Failure | None]:
+    """What broke, a case at a time; none for one that did not."""
+    with tempfile.TemporaryDirectory(prefix="fuzz", ignore_cleanup_errors=True) as scratch:
+        for number in numbers:
+            place = Path(scratch) / str(number)
+            sort, made = case(number, seed, world, place, only)
+            wrong, said = problem(made, place)
+            if keep:
+                print(place, made.arguments, wrong, said, sep="\n")
+                shutil.copytree(place, f"fuzz-{number}", symlinks=True, dirs_exist_ok=True)
+            shutil.rmtree(place, ignore_errors=True)
+            yield Failure(number, sort, wrong, made.arguments, said) if wrong else None
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--cases", type=int, default=2000)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", default="", help="a sort of cases")
+    parser.add_argument("--world", type=Path, help="keep what the cases spoil here, for the next time")
+    parser.add_argument("--keep", action="store_true", help="print each case, and keep what it was run on")
+    options = parser.parse_args()
+    import_everything()
+    from tests.fuzz.world import build
+
+    with tempfile.TemporaryDirectory(prefix="fuzz") as temporary:
+        world = (options.world or Path(temporary) / "world").resolve()
+        if not world.exists():
+            build(world)
+        begun, count, found = time.monotonic(), 0, Counter[str]()
+        numbers = range(options.first, options.first + options.cases)
+        for count, failure in enumerate(failures(world, numbers, options.seed, options.only, options.keep), start=1):
+            if failure is not None:
+                found[failure.problem.split(",")[0]] += 1
+                print(failure, flush=True)
+            if count % 500 == 0:
+                print(f"{count} cases in {time.monotonic() - begun:.0f} s, {found.total()} failures", flush=True)
+    print(f"{count} cases, seed {options.seed}: {found.total()} failures {dict(found)}")
+    sys.exit(1 if found else 0)
+
+
+def import_everything() -> None:
+    """Once, before any process is forked: imports are the longest part of a call."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    import matplotlib.pyplot
+    import torch
+
+    import ssmt.cli
+    import ssmt.demo.comparison
+    import ssmt.evaluation.report
+    import ssmt.evaluation.sweep_decoding
+    import ssmt.evaluation.sweep_training
+    import ssmt.training.run
+    import ssmt.translator  # noqa: F401
+
+    torch.set_num_threads(1)
+    matplotlib.use("svg")
+
+
+if __name__ == "__main__":
+    main()
