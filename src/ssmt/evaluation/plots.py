@@ -152,9 +152,7 @@ def precision_recall(
         axes.plot(curve.recall[kept], curve.precision[kept], color=colour, zorder=3)
         best = (curve.recall[curve.best], curve.precision[curve.best])
         axes.plot(*best, "o", color=colour, markersize=6, markerfacecolor=PAPER, markeredgewidth=1.6, zorder=5)
-    for name in dict.fromkeys(
-        [*curves, *points]
-    ):  # numbers are in the legend: beside the dots they collide
+    for name in dict.fromkeys([*curves, *points]):  # numbers are in the legend: beside the dots they collide
         label = name
         if name in points:
             precision, recall = points[name]
