@@ -22,10 +22,11 @@ HEAD = """\
 
 Every setting has a default; all together they are the paper's model, but for what
 [differences.md](differences.md#the-model) lists. A preset changes some, a YAML file (`--config my.yaml`) changes some
-of those, `--set section.key=value` changes single ones; what comes later wins. Without a preset it is `base`: the
-paper's model with layers over words and a narrower character model, at less than half the cost. The paper's decoder
-is `--set network.character_layers=null --set network.character_width=null`. `ssmt config --preset tiny` prints a
-complete file to start from; a file need only hold what differs:
+of those, `--set section.key=value` changes single ones; what comes later wins. Where `--preset` is not given, one is
+chosen: by device and data, and with `--config` always `base`, the paper's model with layers over words and a narrower
+character model, at less than half the cost. The paper's decoder is `--set network.character_layers=null --set
+network.character_width=null`. `ssmt config --preset tiny` prints a complete file to start from; a file need only hold
+what differs:
 
 ```yaml
 network:

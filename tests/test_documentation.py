@@ -44,9 +44,10 @@ SMALLER = {
     'write_corpus("corpus")': f'write_corpus("corpus", {FEWEST["sentences"]}, held_out={FEWEST["held_out"]})',
     'settings=["training.max_minutes=15"]': f"settings={['training.max_updates=20', *TINY.split()[1::2]]}",
 }
-# Of all programs, of the original implementation, of mypy, of benchmarks.
+# Of all programs, of TensorBoard, of the original implementation, of mypy, of benchmarks.
 FOREIGN_OPTIONS = {
     "--help",
+    "--logdir",
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
     *("--searches", "--beams", "--figure", "--figures"),

@@ -9,11 +9,17 @@ texts, segments, scores = model.translate(["Ministers discussed the report."])
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from ssmt.version import __version__ as __version__
 
 __all__ = ["Translator", "__version__", "train"]
+
+# Threads that spin while they wait take the cores away from those that they wait for, if the machine has other work
+# too (docs/performance.md has by how much). Read once, when torch is loaded; so it is set here, before that, unless
+# whoever runs us has chosen.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 if TYPE_CHECKING:
     from ssmt.interface import train

@@ -75,12 +75,13 @@ def print_wrapped(console: Console, text: str, style: str | None = None) -> None
     """A terminal breaks lines between words only, and what is longer than a line not at all: paths and signatures are
     copied from there. Elsewhere nothing is broken."""
     if console.is_terminal:
-        wrapped = (
-            textwrap.fill(line, console.width, break_long_words=False, break_on_hyphens=False)
-            for line in text.split("\n")
-        )
-        text = "\n".join(wrapped)
+        text = "\n".join(_wrapped(line, console.width) for line in text.split("\n"))
     console.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def _wrapped(line: str, width: int) -> str:
+    indent = line[: len(line) - len(line.lstrip())]
+    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 class _Pace:

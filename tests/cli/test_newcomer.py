@@ -51,7 +51,7 @@ def test_verbs_and_options_of_other_toolkits(ssmt: Ssmt, call: str, answer: str)
         ("training.batch_size=1", "did you mean 'training.batch_characters'"),
         ("epochs=1", "did you mean 'training.max_epochs'"),
         ("patience=1", "did you mean 'training.patience'"),
-        ("search.beam_size=1", "there is no setting 'search.beam_size?'?.*when it translates"),
+        ("training.beam_size=1", "there is no setting 'training.beam_size': a model can be asked for it"),
     ],
 )
 def test_settings_of_other_toolkits(ssmt: Ssmt, toy_files: TrainingFiles, setting: str, answer: str) -> None:
@@ -149,3 +149,12 @@ def test_whoever_types_sentences_is_prompted_and_answered(model_directory: Path)
 def test_no_bar_touches_what_is_written_to_a_terminal(model_directory: Path, toy_files: TrainingFiles) -> None:
     files = ("--source", toy_files.valid_source, "--target", toy_files.valid_target)
     assert re.fullmatch(r"(-\d+\.\d{6}\n){12}", in_terminal("score", model_directory, *files))
+
+
+@pytest.mark.parametrize(("chosen", "policy"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_sleep_while_they_wait_unless_someone_has_chosen(chosen: str | None, policy: str) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+    environment |= {} if chosen is None else {"OMP_WAIT_POLICY": chosen}
+    code = "import ssmt, sys, os; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [policy, "False"]

@@ -275,3 +275,15 @@ def test_a_seed_of_sacrebleus_that_is_no_number_is_refused(monkeypatch: pytest.M
     monkeypatch.setenv("SACREBLEU_SEED", "abc")
     with pytest.raises(UserError, match="SACREBLEU_SEED=abc"):
         evaluate_translations({"one": ["a"]}, ["a"])
+
+
+def test_a_terminal_of_80_columns_shows_every_number() -> None:
+    numbers = [("12.1 ± 1.2", "0.001"), ("45.1 ± 1.3", "0.002"), ("42.0 ± 1.4", "0.003"), ("76.1 ± 2.2", "0.004")]
+    cells = [Cell(text) for pair in numbers for text in pair]
+    heads = [head for metric in ("BLEU", "chrF", "chrF++", "TER ↓") for head in (metric, "p")]
+    table = Table(("System", *heads), ((Cell("a-name-of-19-letters"), *cells),))
+    stream = io.StringIO()
+    Console(file=stream, width=80).print(tables.terminal(table))
+    shown = stream.getvalue()
+    assert max(map(len, shown.splitlines())) <= 80
+    assert [word for pair in numbers for word in " ".join(pair).split() if word not in shown] == []

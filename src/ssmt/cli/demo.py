@@ -17,6 +17,7 @@ from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, exit_status,
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
 from ssmt.demo.settings import CORPUS, MODELS
 from ssmt.errors import Stopped
+from ssmt.progress import print_wrapped
 
 if TYPE_CHECKING:
     from ssmt.demo.comparison import Measured
@@ -91,32 +92,37 @@ def _print_examples(console: Console, measured: Measured) -> None:
     """A few translations with their segments, beside the reference with its morphemes."""
     examples = measured.examples(EXAMPLES)
     counted = f"{len(examples)} of {len(measured.gold.lines)} unseen sentences ({measured.split}), evenly spaced"
-    console.print(f"\n{counted}\n", style="bold")
+    print_wrapped(console, f"\n{counted}\n", "bold")
     width = max(map(len, (*MODELS, "reference")))
     for example in examples:
-        console.print(Text(f"  {'English':{width}}  {example.line.source}", style="dim"))
-        console.print(Text(f"  {'reference':{width}}  {example.reference}"))
+        print_wrapped(console, f"  {'English':{width}}  {example.line.source}", "dim")
+        print_wrapped(console, f"  {'reference':{width}}  {example.reference}")
         for name, translation in example.translations.items():
             right = translation.text == example.line.text
             written = f"  {name:{width}}  {translation.joined('-')}{'  (right)' if right else ''}"
-            console.print(Text(written, style="green" if right else ""))
+            print_wrapped(console, written, "green" if right else None)
         console.print()
-    console.print("  - is a cut: in the reference between morphemes, in a translation between segments\n", style="dim")
+    cuts = "  - is a cut: in the reference between morphemes, in a translation between segments\n"
+    print_wrapped(console, cuts, "dim")
 
 
 def _print_what_next(console: Console, corpus: Path, model: Path, page: Path | None) -> None:
+    """Commands are not broken into lines: they are copied from here."""
     program = "ssmt" if shutil.which("ssmt") else shlex.quote(sys.argv[0])
     at, source, target = (
         shlex.quote(str(path)) for path in (model, corpus / f"test.{SOURCE}", corpus / f"test.{TARGET}")
     )
+    own = "--source train.en --target train.xx --valid-source dev.en --valid-target dev.xx"
     parts = [
-        *([f"  In a browser: {page.resolve().as_uri()} has curves, scores, coloured segmentations\n"] if page else []),
+        *(["  Curves, scores and coloured segmentations, for a browser:"] if page else []),
+        *([f"    {page.resolve().as_uri()}\n"] if page else []),
         "  Try the model that learned to cut:",
         f'    echo "The chief has seen the small goats." | {program} translate {at} --segmented',
         f"    {program} segment {at} --source {source} --target {target}\n",
-        "  With your own files, where line i of one is the translation of line i of the other:",
-        f"    {program} train --source train.en --target train.xx --valid-source dev.en --valid-target dev.xx \\",
-        "        --output runs/mine --preset tiny --max-minutes 60",
+        "  With your own files, where line i of one is the translation of line i of",
+        "  the other:",
+        f"    {program} train {own} \\",
+        "        --output runs/mine --max-minutes 60",
         f"    {program} translate runs/mine -i test.en -o test.out",
         f"    {program} evaluate --reference test.xx --hypothesis mine=test.out",
     ]

@@ -9,6 +9,8 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table as TerminalTable
 from rich.text import Text
 
+LONGEST_NAME = 24  # of a system, that a terminal does not break
+
 # What LaTeX would read as a command, and the one arrow that our headings use.
 _LATEX = str.maketrans(
     {character: f"\\{character}" for character in "&%$#_{}"}
@@ -82,11 +84,13 @@ def terminal(table: Table) -> TerminalTable:
         caption=Text("\n".join(table.notes)) if table.notes else None,
         caption_justify="left",
         box=SIMPLE_HEAD,
+        collapse_padding=True,  # room for words: 80 columns are few
+        pad_edge=False,
     )
     widest_name = max((len(row[0].text) for row in table.rows), default=0)
     for number, column in enumerate(table.columns):
         if number == 0:  # a narrow terminal folds numbers before it swallows names
-            result.add_column(Text(column), min_width=min(widest_name, 24), overflow="fold")
+            result.add_column(Text(column), no_wrap=widest_name <= LONGEST_NAME, overflow="fold")
         else:
             result.add_column(Text(column), justify="right", overflow="fold")
     for row in table.rows:
