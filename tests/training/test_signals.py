@@ -11,7 +11,7 @@ import pytest
 
 from ssmt.training.signals import StopRequest
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture
@@ -58,3 +58,13 @@ def test_in_another_thread_signals_are_left_alone(handled: list[int]) -> None:
     thread.start()
     thread.join()
     assert before == during == handlers()
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """As `nohup` wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopRequest()
+    with stop.awaited():
+        signal.raise_signal(signal.SIGHUP)
+    assert stop.signal is None
+    signal.signal(signal.SIGHUP, before)
