@@ -183,7 +183,7 @@ def spoil_tensors(path: Path, rng: random.Random) -> None:
             value = rng.choice([float("nan"), float("inf"), -float("inf"), 1e38, -1e38, 1e30, 1e20])
             content[name] = torch.full_like(tensor.float(), value)
         case 5:
-            content = {key: torch.full_like(value, rng.choice([1e38, 1e25])) for key, value in content.items()}
+            content = {key: torch.full_like(value.float(), rng.choice([1e38, 1e25])) for key, value in content.items()}
         case 6:
             content[name] = tensor.reshape(-1)[: rng.randrange(1 + tensor.numel())].clone()
         case 7:

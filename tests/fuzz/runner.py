@@ -52,17 +52,24 @@ def addressed() -> int:
         return int(stream.read().split()[0]) * resource.getpagesize()
 
 
-def call(case: Case, place: Path) -> NoReturn:
+def start(case: Case, place: Path, name: str = "") -> int:
+    """The process of a call; what it writes is in `NAME.out` and `NAME.err`."""
+    child = os.fork()
+    if child == 0:
+        call(case, place, name)
+    return child
+
+
+def call(case: Case, place: Path, name: str) -> NoReturn:
     """In the child: `ssmt` with its own arguments, directory and streams."""
     os.setsid()
     limit = addressed() + MOST_MEMORY_ADDRESSED
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    (place / ".in").write_bytes(case.stdin)
-    for number, (name, flags) in enumerate(
-        ((".in", os.O_RDONLY), (".out", os.O_WRONLY | os.O_CREAT), (".err", os.O_WRONLY | os.O_CREAT))
-    ):
-        stream = os.open(place / name, flags, 0o600)
+    (place / f"{name}.in").write_bytes(case.stdin)
+    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for number, (ending, flags) in enumerate(((".in", os.O_RDONLY), (".out", new), (".err", new))):
+        stream = os.open(place / f"{name}{ending}", flags, 0o600)
         os.dup2(stream, number)
         os.close(stream)
     os.chdir(place)
@@ -90,9 +97,7 @@ def call(case: Case, place: Path) -> NoReturn:
 def outcome(case: Case, place: Path) -> tuple[int | None, int]:
     """The status of a call, none if it did not end; and its peak of memory beyond that of its parent."""
     before = resident()
-    child = os.fork()
-    if child == 0:
-        call(case, place)
+    child = start(case, place)
     waited, pause = 0.0, 0.002
     while True:
         ended, status, usage = os.wait4(child, os.WNOHANG)
@@ -160,23 +165,21 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--only", default="", help="a sort of cases")
-    parser.add_argument("--world", type=Path, help="keep what the cases spoil here, for the next time")
     parser.add_argument("--keep", action="store_true", help="print each case, and keep what it was run on")
     options = parser.parse_args()
     import_everything()
     from tests.fuzz.world import build
 
     with tempfile.TemporaryDirectory(prefix="fuzz") as temporary:
-        world = (options.world or Path(temporary) / "world").resolve()
-        if not world.exists():
-            build(world)
+        world = Path(temporary) / "world"
+        build(world)  # here, and not by another process: what torch prepares at its first steps is then done for all
         begun, count, found = time.monotonic(), 0, Counter[str]()
         numbers = range(options.first, options.first + options.cases)
         for count, failure in enumerate(failures(world, numbers, options.seed, options.only, options.keep), start=1):
             if failure is not None:
                 found[failure.problem.split(",")[0]] += 1
                 print(failure, flush=True)
-            if count % 500 == 0:
+            if count % 200 == 0:
                 print(f"{count} cases in {time.monotonic() - begun:.0f} s, {found.total()} failures", flush=True)
     print(f"{count} cases, seed {options.seed}: {found.total()} failures {dict(found)}")
     sys.exit(1 if found else 0)

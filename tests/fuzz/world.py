@@ -28,6 +28,20 @@ UPDATES = 4
 def build(directory: Path) -> None:
     """Everything, in a new directory."""
     files = directory / "files"
+    write_texts(files)
+    names = [files / f"{part}.{side}" for part in ("train", "valid") for side in ("source", "target")]
+    for kind in KINDS:
+        config = compose("tiny", settings=[*TINY, f"model={kind}"])
+        if kind == "ssmt":
+            config = changed(config, {"network": {"ngram_inputs": True}, "training": {"average_last": 2}}, "fuzz")
+        run.begin(TrainingFiles(*names), directory / kind, config, Reporter())
+        run.train(directory / kind, torch.device("cpu"), Reporter())
+    (directory / "fairseq").mkdir()
+    original = write_files(directory / "fairseq", checkpoint_of(random_tensors(Shape(), 1), Shape().options(), "cfg"))
+    import_fairseq(*original.arguments(directory / "imported"))
+
+
+def write_texts(files: Path) -> None:
     files.mkdir(parents=True)
     pairs = [
         (f"{s} {v} {o}{t}.", f"{SUBJECTS[s]}{VERBS[v]}{TENSES[t]} {OBJECTS[o]}.")
@@ -47,13 +61,3 @@ def build(directory: Path) -> None:
     (files / "segmented.txt").write_text("".join(f"{row[2]}\n" for row in gold), encoding="utf-8")
     (files / "settings.yaml").write_text("training:\n  seed: 2\n", encoding="utf-8")
     (files / "subset.lines").write_text("1\n3\n", encoding="utf-8")
-    names = [files / f"{part}.{side}" for part in ("train", "valid") for side in ("source", "target")]
-    for kind in KINDS:
-        config = compose("tiny", settings=[*TINY, f"model={kind}"])
-        if kind == "ssmt":
-            config = changed(config, {"network": {"ngram_inputs": True}, "training": {"average_last": 2}}, "fuzz")
-        run.begin(TrainingFiles(*names), directory / kind, config, Reporter())
-        run.train(directory / kind, torch.device("cpu"), Reporter())
-    (directory / "fairseq").mkdir()
-    original = write_files(directory / "fairseq", checkpoint_of(random_tensors(Shape(), 1), Shape().options(), "cfg"))
-    import_fairseq(*original.arguments(directory / "imported"))

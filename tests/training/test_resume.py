@@ -108,7 +108,7 @@ def test_an_existing_run_is_not_overwritten(uninterrupted: Path, toy_files: Trai
     assert "already holds a run" in done.stderr
 
 
-@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129)])
 def test_signals_save_and_say_how_to_go_on(
     tmp_path: Path, toy_files: TrainingFiles, number: signal.Signals, status: int
 ) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from ssmt.training.signals import StopRequest
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture
@@ -66,3 +66,13 @@ def test_it_is_acknowledged_at_once_and_once(handled: list[int]) -> None:
         assert not told.is_set()
         signal.raise_signal(signal.SIGINT)
         assert told.wait(5)
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    """As `nohup` wants it."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    stop = StopRequest()
+    with stop.awaited():
+        signal.raise_signal(signal.SIGHUP)
+    assert stop.signal is None
+    signal.signal(signal.SIGHUP, before)

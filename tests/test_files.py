@@ -1,0 +1,89 @@
+"""Files: what is no plain file, no JSON or no text is a message; links are not followed out of a directory."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from ssmt.errors import UserError
+from ssmt.files import (
+    LARGEST_DESCRIPTION,
+    LONGEST_LINE,
+    as_json,
+    count_in,
+    is_text,
+    open_for_writing,
+    read_description,
+    read_json,
+    remove_leftovers,
+    replacing,
+    stream_raw_lines,
+    temporary_beside,
+)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[" * 100_000, b'{"a":' * 50_000, b"9" * 5000, b"NaN", b"[Infinity]", b"\xff", b'{"a": -Infinity}'],
+    ids=["empty", "open", "nested lists", "nested tables", "digits", "NaN", "Infinity", "not UTF-8", "inside"],
+)
+def test_what_is_no_json_is_a_message_with_the_files_name(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "some.json"
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"some\.json.*not (JSON|UTF-8)"):
+        read_json(path)
+
+
+def test_only_plain_files_of_a_possible_size_are_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "device").symlink_to("/dev/zero")
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "huge").touch()
+    os.truncate(tmp_path / "huge", LARGEST_DESCRIPTION + 1)
+    for name in ("fifo", "device", "loop", "folder", "huge", "absent"):
+        with pytest.raises(UserError, match=name):
+            read_description(tmp_path / name)
+
+
+def test_a_line_without_an_end_is_a_message() -> None:
+    with pytest.raises(UserError, match=f"line 1: is longer than {LONGEST_LINE:,} bytes"):
+        next(stream_raw_lines("/dev/zero"))
+
+
+def test_numbers_that_json_has_not_become_null() -> None:
+    record = {"a": float("nan"), "b": [float("inf"), 1.5], "c": {"d": (-float("inf"), "é")}}
+    assert json.loads(as_json(record)) == {"a": None, "b": [None, 1.5], "c": {"d": [None, "é"]}}
+
+
+def test_halves_of_characters_and_thousands_of_digits_are_recognised() -> None:
+    assert [is_text(value) for value in ("é", "", "\ud800", 3, None)] == [True, True, False, False, False]
+    assert [count_in(text) for text in ("12", "", "-1", "²", "9" * 5000)] == [12, None, None, None, None]
+
+
+def test_a_link_in_a_directory_of_ours_is_replaced_and_a_users_is_followed(tmp_path: Path) -> None:
+    outside, link = tmp_path / "outside.txt", tmp_path / "link"
+    outside.write_text("before")
+    link.symlink_to(outside)
+    with open_for_writing(link) as stream:
+        stream.write("by the user")
+    assert (link.is_symlink(), outside.read_text()) == (True, "by the user")
+    with replacing(link) as temporary:
+        temporary.write_text("ours")
+    assert (link.is_symlink(), link.read_text(), outside.read_text()) == (False, "ours", "by the user")
+
+
+def test_temporary_names_are_nobody_elses_and_can_be_found_again(tmp_path: Path) -> None:
+    (tmp_path / "inside").mkdir()
+    names = {temporary_beside(tmp_path / "inside" / ("x" * 250)) for _ in range(100)}
+    assert len(names) == 100
+    file, folder = list(names)[:2]
+    file.write_text("half")
+    folder.mkdir()
+    (folder / "part").write_text("half")
+    (tmp_path / "inside" / ".kept").write_text("whole")
+    remove_leftovers(tmp_path)
+    assert os.listdir(tmp_path / "inside") == [".kept"]
