@@ -59,8 +59,8 @@ def test_a_bar_fits_its_terminal(width: int, shown: str) -> None:
         (line,) = "".join(
             segment.text for segment in console.render(bar.progress.get_renderable(), console.options)
         ).splitlines()
-    assert len(line) <= width
-    assert re.fullmatch(rf"training [━╺╸ ]{{{progress.SHORTEST_BAR},}} (\S.*\S) +", line)[1] == shown  # type: ignore[index]
+    assert len(line) == width - progress.ROOM_FOR_ECHO
+    assert re.fullmatch(rf"training [━╺╸ ]{{{progress.SHORTEST_BAR},}} (\S.*\S)", line)[1] == shown  # type: ignore[index]
 
 
 def test_of_what_has_no_end_only_the_numbers_are_shown() -> None:

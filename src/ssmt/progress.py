@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0  # of a log file
 SECONDS_BETWEEN_DRAWINGS = 0.25  # of a notebook
 SHORTEST_BAR = 10  # columns
-ROOM_FOR_ECHO = 2  # columns: a terminal shows ^C where the bar ends, and on the next line it would leave the bar behind
+ROOM_FOR_ECHO = 3  # columns: a terminal writes ^C behind the bar; in the next line it would leave the bar there
 
 
 class Bar(Protocol):
@@ -61,14 +61,14 @@ class TerminalReporter(Reporter):
         if not self.console.is_terminal:
             yield _LogBar(self, title, total) if log else _NoBar()
             return
+        drawn = BarColumn()
         columns = (
             TextColumn("{task.description}", markup=False),
-            BarColumn(bar_width=None),
+            drawn,
             TextColumn("{task.fields[text]}", markup=False),
-            TextColumn(" " * ROOM_FOR_ECHO),
         )
         with Progress(*columns, console=self.console, transient=True) as progress:
-            yield _TerminalBar(progress, progress.add_task(title, total=total, text=""), title, total)
+            yield _TerminalBar(progress, progress.add_task(title, total=total, text=""), drawn, title, total)
 
 
 def print_wrapped(console: Console, text: str, style: str | None = None) -> None:
@@ -106,12 +106,13 @@ class _Pace:
 
 
 class _TerminalBar:
-    def __init__(self, progress: Progress, task: TaskID, title: str, total: float | None) -> None:
-        self.progress, self.task, self.title, self.pace = progress, task, title, _Pace(total)
+    def __init__(self, progress: Progress, task: TaskID, drawn: BarColumn, title: str, total: float | None) -> None:
+        self.progress, self.task, self.drawn, self.title, self.pace = progress, task, drawn, title, _Pace(total)
 
     def advance(self, done: float, text: str = "") -> None:
-        room = self.progress.console.width - len(self.title) - SHORTEST_BAR - ROOM_FOR_ECHO - 3  # and blanks
-        shown = _fitting(self.pace.percent(done), text, self.pace.left(done), room)
+        room = self.progress.console.width - len(self.title) - ROOM_FOR_ECHO - 2  # and two blanks
+        shown = _fitting(self.pace.percent(done), text, self.pace.left(done), room - SHORTEST_BAR)
+        self.drawn.bar_width = max(room - len(shown), SHORTEST_BAR)
         self.progress.update(self.task, completed=done, text=shown)
 
 
