@@ -86,7 +86,9 @@ class Inputs:
 
     def arguments(self, output: Path, *others: object) -> list[object]:
         given = [(f"--{name.replace('_', '-')}", path) for name, path in self.paths.items()]
-        tiny = ["--set", "network.width=8", "--set", "network.feedforward=8", "--preset", "tiny", "--max-updates", "1"]
+        tiny = ["--set", "network.width=8", "--set", "network.feedforward=8"]
+        for option, value in (("--preset", "tiny"), ("--max-updates", "1")):
+            tiny += [] if option in others else [option, value]
         return ["train", "--output", output, *(part for pair in given for part in pair), *tiny, *others]
 
 
@@ -334,7 +336,7 @@ def test_a_damaged_model_is_refused(
 @pytest.mark.parametrize(
     ("side", "line", "fragments"),
     [
-        (1, "ni\u03a9bona?", (r"some\.target, line 3: the model has never seen 'Ω' \(U\+03A9\)", "--allow-unknown")),
+        (1, "ni\u03a9bona?", (r"some\.target, line 3: the model has never seen 'Ω' \(U\+03A9\)", "allow unknown")),
         (1, "ni" * 5000, (r"some\.target, line 3: has 10,000 characters, the model takes 1,000",)),
         (0, "I see " * 2000, (r"some\.source, line 3: has 12,000 characters, the model takes 1,000",)),
         (1, None, (r"some\.source has 5 lines but .*some\.target has 4", "Line 5")),

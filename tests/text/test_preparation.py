@@ -64,7 +64,7 @@ def test_skipped_lines_keep_their_numbers(tmp_path: Path, toy_files: TrainingFil
     listener = Listener()
     config = CONFIG.model_copy(update={"skip_bad_lines": True})
     prepare(replace(toy_files, source=changed), config, tmp_path / "data", listener)
-    assert listener.warnings == ["2 training pairs are empty or too long and were left out"]
+    assert listener.warnings == ["2 training pairs left out: empty or too long"]
     corpus = Corpus(tmp_path / "data" / "train")
     assert corpus.lines.tolist()[:8] == [1, 2, 4, 5, 6, 7, 9, 10]
 

@@ -70,7 +70,10 @@ def compare(
     reporter.say(f"{corpus}: {sentences:,} pairs of English and an artificial language that nobody speaks")
     for number, name in enumerate(MODELS, start=1):
         limit = "" if minutes is None else f" or {minutes:g} minutes"
-        reporter.say(f"\nModel {number} of {len(MODELS)}, {name}: {UPDATES[name]:,} updates{limit}, in {output / name}")
+        too = "" if number == len(MODELS) else "; the next takes about as long"
+        reporter.say(
+            f"\nModel {number} of {len(MODELS)}, {name}: {UPDATES[name]:,} updates{limit}, in {output / name}{too}"
+        )
         if stopped_by := train(corpus, output / name, config_of(name, minutes, seed), chosen_device, reporter):
             raise Stopped(stopped_by)
     reporter.say("\nTranslating and measuring")

@@ -23,7 +23,7 @@ from ssmt.errors import UserError
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.files import open_for_writing
-from ssmt.progress import Reporter
+from ssmt.progress import Reporter, plural
 from ssmt.version import __version__
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Page:
         for name in earlier - {plot.name for plot in self.figures}:  # of the page that this one replaces
             for ending in ("svg", "png"):
                 (folder / f"{name}.{ending}").unlink(missing_ok=True)
-        (reporter or Reporter()).say(f"Written: {path}, and {len(files) - 1} plots in {folder.name}")
+        (reporter or Reporter()).say(f"Written: {path}, and {plural(len(files) - 1, 'plot')} in {folder.name}")
         return files
 
 

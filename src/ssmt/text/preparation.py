@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ssmt.config import LARGEST_RATIO, TextConfig
-from ssmt.progress import Reporter
+from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
 from ssmt.text.corpus import Corpus, Encode, PairReader, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
@@ -127,10 +127,10 @@ def prepare(
             f"says little about new text; validate on pairs that training does not have"
         )
     if train.skipped:
-        reporter.warn(f"{train.skipped:,} training pairs are empty or too long and were left out")
+        reporter.warn(f"{plural(train.skipped, 'training pair')} left out: empty or too long")
     alphabet = Alphabet.of_characters(characters)
     _report_unknown(valid, alphabet, reporter)
-    reporter.say(f"{count:,} training pairs, {len(characters)} target characters")
+    reporter.say(f"{plural(count, 'training pair')}, {plural(len(characters), 'target character')}")
 
     def write(encode_sources: Encode, encode_targets: Encode, sizes: tuple[int, int]) -> Corpus:
         write_corpus(directory / "train", train, encode_sources, encode_targets, sizes)
@@ -153,7 +153,7 @@ def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -
         for character in alphabet.unknown_characters(target):
             unknown.setdefault(character, number)
     if valid.skipped:
-        reporter.warn(f"{valid.skipped:,} validation pairs are empty or too long and were left out")
+        reporter.warn(f"{plural(valid.skipped, 'validation pair')} left out: empty or too long")
     if unknown:
         reporter.warn(
             f"{valid.target}, line {min(unknown.values())}: validation text has characters that the "
