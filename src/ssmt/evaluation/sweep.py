@@ -49,7 +49,7 @@ Translate = Callable[[Sequence[str]], list[str]]
 BLOCK = 64  # lines that are decoded, and saved, together
 METRICS = ("BLEU", "chrF")
 Fields = dict[str, Any]  # names and types, as `isinstance` takes them
-SCORES: Fields = {metric: (int, float) for metric in METRICS} | {"signatures": dict, "seconds": (int, float)}
+SCORES: Fields = dict.fromkeys(METRICS, (int, float)) | {"signatures": dict, "seconds": (int, float)}
 
 
 @dataclass(frozen=True)
