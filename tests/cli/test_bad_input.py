@@ -10,14 +10,18 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
 
 from ssmt.cli import main
+from ssmt.evaluation.morphology import cuts_above
 from ssmt.text.preparation import TrainingFiles
+from ssmt.translator import Translator
 
 needs_dev_full = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
 
@@ -459,3 +463,33 @@ def test_options_that_exclude_each_other(ssmt: Ssmt, texts: tuple[Path, Path], m
 
 def test_a_device_that_is_absent(ssmt: Ssmt, texts: tuple[Path, Path], model_directory: Path) -> None:
     refused(ssmt("score", model_directory, *pair_arguments(texts), "--device", "abacus"), "device abacus: .*cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        (["--threads", 100_000], "--threads 100000: this machine has"),
+        (["--device", "cpu:00"], "device cpu:00"),
+        (["--length-penalty", 1000], "length_penalty is 1000"),
+        (["--length-penalty", -1000], "length_penalty is -1000"),
+        (["--max-length", 10**31], "max_length is"),
+        (["--beam", 10**9], "beam is 1000000000"),
+        (["--n-best", 10**9], "n_best is 1000000000"),
+    ],
+)
+def test_numbers_out_of_bounds_are_refused(
+    ssmt: Ssmt, tmp_path: Path, model_directory: Path, options: list[object], fragment: str
+) -> None:
+    (tmp_path / "in").write_text("we see.\n")
+    refused(ssmt("translate", model_directory, "-i", tmp_path / "in", *options), fragment)
+
+
+def test_a_threshold_cuts_alike_in_segment_and_morphology(ssmt: Ssmt, tmp_path: Path, model_directory: Path) -> None:
+    """At the very value of a posterior, both cut."""
+    text = "tibona inyoni."
+    posteriors = Translator.load(model_directory, "cpu").boundary_posteriors(None, [text])[0]
+    inside = posteriors[2]
+    assert 0 < inside < 1
+    segments = Translator.load(model_directory, "cpu").segment(None, [text], method="posterior", threshold=inside)[0]
+    assert 3 in accumulate(map(len, segments))
+    assert 3 in cuts_above([np.array([0.0, *posteriors])], inside)[0]

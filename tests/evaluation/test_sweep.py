@@ -82,7 +82,7 @@ def test_table_7_marks_the_best_of_each_metric() -> None:
 
 
 def test_errors_in_a_block_name_the_line_of_the_whole_text(tmp_path: Path, model_directory: Path) -> None:
-    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"})
+    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"}, {})
     translate = sweeps.translate_with(Translator.load(model_directory, "cpu"), None, beam=1)
     sources = ["see"] * (sweeps.BLOCK + 2) + ["x" * 1001]
     with pytest.raises(UserError, match=f"source {sweeps.BLOCK + 3}:"):
@@ -90,7 +90,7 @@ def test_errors_in_a_block_name_the_line_of_the_whole_text(tmp_path: Path, model
 
 
 def test_blocks_of_other_weights_and_broken_ones_are_decoded_again(tmp_path: Path) -> None:
-    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"})
+    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"}, {})
     sources = [str(row) for row in range(sweeps.BLOCK + 1)]
 
     def interrupted(block: Sequence[str]) -> list[str]:

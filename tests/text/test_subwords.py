@@ -108,3 +108,17 @@ def test_any_target_comes_back_exactly(algorithm: Algorithm, texts: list[str], n
         assert SubwordVocabulary(subwords, subwords).decode(ids) == text
         assert "".join(subwords.cut(text)) == text
         assert all(len(segment) == 1 for segment in subwords.cut(text) if " " in segment)
+
+
+@pytest.mark.parametrize("algorithm", ["bpe", "unigram"])
+def test_the_characters_that_stand_for_others_come_back_too(algorithm: Algorithm) -> None:
+    odd = "▁ ▅ \t \0 \uf5a0 \uf5a1 \uf5a2 \uf5a3"
+    texts = [f"{odd} abc{k % 7} \uf5a0\uf5a1x" for k in range(50)]
+    subwords = TargetSubwords.train(texts, 60, algorithm, warn=lambda message: None)
+    vocabulary = SubwordVocabulary(subwords, subwords)
+    for text in (odd, texts[3], "\uf5a3\uf5a0▁"):
+        assert vocabulary.decode(subwords.encode([text])[0]) == text
+        assert "".join(subwords.cut(text)) == text
+        assert vocabulary.unknown_characters(text) == []
+    assert "".join(subwords.cut("a\ufdd0\U0001f600")) == "a\ufdd0\U0001f600"
+    assert vocabulary.unknown_characters("a\ufdd0") == ["\ufdd0"]

@@ -43,8 +43,10 @@ def compositional(
         list[float] | None,
         typer.Option(metavar="D", help="Compound divergences to reach, one subset each.", show_default="0.2 0.3"),
     ] = None,
-    size: Annotated[int, typer.Option(min=1, metavar="N", help="Sentences of a subset.")] = 300,
-    candidates: Annotated[int, typer.Option(min=1, metavar="N", help="Sentences drawn for each choice.")] = 100,
+    size: Annotated[int, typer.Option(min=1, max=1_000_000, metavar="N", help="Sentences of a subset.")] = 300,
+    candidates: Annotated[
+        int, typer.Option(min=1, max=1_000_000, metavar="N", help="Sentences drawn for each choice.")
+    ] = 100,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Seed of the draws.")] = 0,
     json_: JsonOption = False,
     markdown: MarkdownOption = False,

@@ -40,7 +40,7 @@ ModelsOption = Annotated[
     list[str] | None,
     typer.Option("--model", metavar="[NAME=]DIR", help="A model directory; several are compared.", show_default=False),
 ]
-SamplesOption = Annotated[int, typer.Option(min=0, metavar="N", help="Bootstrap samples; 0 draws none.")]
+SamplesOption = Annotated[int, typer.Option(min=0, max=100_000, metavar="N", help="Bootstrap samples; 0 draws none.")]
 BEAM_SEARCHES = ", ".join(search.name for search in SEARCHES.values() if search.has_beam)
 SearchOption = Annotated[
     str | None,

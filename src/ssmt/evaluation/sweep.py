@@ -48,6 +48,8 @@ Record = dict[str, Any]
 Translate = Callable[[Sequence[str]], list[str]]
 BLOCK = 64  # lines that are decoded, and saved, together
 METRICS = ("BLEU", "chrF")
+Fields = dict[str, Any]  # names and types, as `isinstance` takes them
+SCORES: Fields = dict.fromkeys(METRICS, (int, float)) | {"signatures": dict, "seconds": (int, float)}
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,11 @@ class SweepResults:
 
 
 class SweepDirectory:
-    """Opens a sweep, or begins it; `identity` is what all its points have in common."""
+    """Opens a sweep, or begins it; `identity` is what all its points have in common, `fields` what each record has
+    besides its scores, with their types."""
 
-    def __init__(self, path: Path, identity: Mapping[str, Any]) -> None:
-        self.path = path
+    def __init__(self, path: Path, identity: Mapping[str, Any], fields: Fields) -> None:
+        self.path, self.fields = path, SCORES | fields
         for folder in ("results", "decoded"):
             (path / folder).mkdir(parents=True, exist_ok=True)
         begun = path / "sweep.json"
@@ -82,11 +85,18 @@ class SweepDirectory:
 
     def result(self, point: str) -> Record | None:
         path = self.path / "results" / f"{point}.json"
-        return self._read(path) if path.exists() else None
+        return self._record(path) if path.exists() else None
 
     def results(self) -> list[Record]:
         """Of all finished points, in the order of their names."""
-        return [self._read(path) for path in sorted((self.path / "results").glob("*.json"))]
+        return [self._record(path) for path in sorted((self.path / "results").glob("*.json"))]
+
+    def _record(self, path: Path) -> Record:
+        record = self._read(path)
+        for name, kind in self.fields.items():
+            if not isinstance(record.get(name), kind) or isinstance(record[name], bool):
+                raise UserError(f"{path}: has no {name} of a finished point; delete it to do it again")
+        return record
 
     def finish(self, point: str, record: Record) -> None:
         with open_for_writing(self.path / "results" / f"{point}.json") as stream:

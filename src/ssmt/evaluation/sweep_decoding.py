@@ -60,6 +60,7 @@ def decoding_sweep(
             "source": digest(source),
             "reference": [digest(path) for path in references],
         },
+        {"model": str, "search": str, "beam": int, "weights": str},
     )
     points = 0
     with naming_lines({"source": source}):

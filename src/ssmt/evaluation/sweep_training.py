@@ -64,7 +64,8 @@ def training_sweep(
         "settings": base.model_dump(),
         "decoding": [search, beam, len(sources)],
     }
-    directory = SweepDirectory(output, identity)
+    numbers = {"parameters": int, "updates": int, "minutes": (int, float), "bits_per_character": (int, float)}
+    directory = SweepDirectory(output, identity, {"values": dict} | numbers)
     failed = {}
     for number, point in enumerate(points, start=1):
         if directory.result(point.name) is not None:
@@ -87,6 +88,8 @@ def training_sweep(
         translations, seconds = directory.decode(point.name, digest(run / WEIGHTS), sources, translate, reporter)
         parameters = sum(parameter.numel() for parameter in translator.model.parameters())
         record = training_record(point.values, read_log(run), parameters) | {"seconds": seconds}
+        if record["bits_per_character"] is None:
+            raise UserError(f"{run}: its log has no validation; remove it to train it again")
         directory.finish(point.name, record | scores(translations, references))
     records = directory.results()
     if not records:
