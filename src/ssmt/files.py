@@ -247,7 +247,7 @@ def replacing(path: Path) -> Iterator[Path]:
         with open(temporary, "rb") as written:
             os.fsync(written.fileno())
         os.replace(temporary, path)
-    except (OSError, SafetensorError) as error:  # the latter is how safetensors reports a full disk
+    except (OSError, SafetensorError, UnicodeEncodeError) as error:  # safetensors reports a full disk in its own way
         raise UserError(f"{path}: cannot be written ({reason(error)}); what was there before is untouched") from error
     finally:
         temporary.unlink(missing_ok=True)

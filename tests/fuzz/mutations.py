@@ -176,7 +176,9 @@ def spoil_tensors(path: Path, rng: random.Random) -> None:
         case 0:
             del content[name]
         case 1:
-            content[rng.choice(["x", "model.", "optimiser.x", "optimiser.9999.step", "random.", "other.x"])] = tensor
+            content[rng.choice(["x", "model.", "optimiser.x", "optimiser.9999.step", "random.", "other.x"])] = (
+                tensor.clone()
+            )
         case 2:
             content[name] = tensor.to(rng.choice([torch.int8, torch.bool, torch.int64, torch.float64, torch.float16]))
         case 3 | 4:
