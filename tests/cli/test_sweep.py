@@ -52,11 +52,11 @@ def test_a_stopped_sweep_goes_on_where_it_was(
     translate = Translator.n_best_translations
     calls: list[int] = []
 
-    def stopped_at_the_second_block(self: Translator, sources: list[str], **options: object) -> object:
+    def stopped_at_the_second_block(self: Translator, sources: list[str], *how: object, **options: object) -> object:
         calls.append(len(sources))
         if len(calls) == 2:
             raise KeyboardInterrupt
-        return translate(self, sources, **options)  # type: ignore[arg-type]
+        return translate(self, sources, *how, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Translator, "n_best_translations", stopped_at_the_second_block)
     arguments = [*decode, "--beam", 1, "--search", "marginal"]

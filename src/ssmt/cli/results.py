@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from ssmt.cli.shared import Verb
+from ssmt.cli.shared import Verb, beginning_with
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
@@ -41,12 +41,13 @@ ModelsOption = Annotated[
     typer.Option("--model", metavar="[NAME=]DIR", help="A model directory; several are compared.", show_default=False),
 ]
 SamplesOption = Annotated[int, typer.Option(min=0, max=100_000, metavar="N", help="Bootstrap samples; 0 draws none.")]
-BEAM_SEARCHES = ", ".join(search.name for search in SEARCHES.values() if search.has_beam)
+BEAM_SEARCHES = [search.name for search in SEARCHES.values() if search.has_beam]
 SearchOption = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help=f"How the models search for translations: {BEAM_SEARCHES}.",
+        autocompletion=beginning_with(BEAM_SEARCHES),
+        help=f"How the models search for translations: {', '.join(BEAM_SEARCHES)}.",
         show_default="each model's own",
     ),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal as signals
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -116,6 +116,15 @@ BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target chara
 
 Record = dict[str, Any]  # what is written for one line
 BLOCK = 2000  # lines that are read, computed and written together
+
+
+def beginning_with(names: Iterable[str]) -> Callable[[str], list[str]]:
+    """Completes an option that takes one of these."""
+
+    def complete(incomplete: str) -> list[str]:  # typer goes by the parameter's name
+        return [name for name in names if name.startswith(incomplete)]
+
+    return complete
 
 
 def set_threads(threads: int | None) -> None:

@@ -26,6 +26,7 @@ from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
     app,
+    beginning_with,
     chosen_preset,
     exit_status,
     reporter,
@@ -62,7 +63,12 @@ def decode(
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help=f"Searches to compare: {BEAM_SEARCHES}.", show_default="all of the model"),
+        typer.Option(
+            metavar="NAME",
+            autocompletion=beginning_with(BEAM_SEARCHES),
+            help=f"Searches to compare: {', '.join(BEAM_SEARCHES)}.",
+            show_default="all of the model",
+        ),
     ] = None,
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N.", show_default="all")

@@ -24,6 +24,7 @@ from ssmt.cli.shared import (
     ThreadsOption,
     Verb,
     app,
+    beginning_with,
     load_translator,
     over_lines,
     read_pairs,
@@ -56,6 +57,7 @@ def translate(
         str | None,
         typer.Option(
             metavar="NAME",
+            autocompletion=beginning_with(SEARCHES),
             help="; ".join(f"{search.name}: {search.summary}" for search in SEARCHES.values()) + ".",
             show_default="marginal, or beam for models on subwords",
         ),
