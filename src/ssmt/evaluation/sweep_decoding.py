@@ -62,10 +62,11 @@ def decoding_sweep(
         },
         {"model": str, "search": str, "beam": int, "weights": str},
     )
+    searches_of = {name: _searches_of(Path(path), searches) for name, path in models.items()}
     points = 0
     with naming_lines({"source": source}):
         for name, path in models.items():
-            ways = [(search, beam) for search in searches or _searches_of(Path(path)) for beam in beams]
+            ways = [(search, beam) for search in searches_of[name] for beam in beams]
             _decode(directory, name, Path(path), sources, reference_lines, ways, device, reporter)
             points += len(ways)
     records = directory.results()
@@ -100,9 +101,12 @@ def _decode(
         directory.finish(point, record | scores(translations, references))
 
 
-def _searches_of(model: Path) -> list[str]:
-    """Those that a beam makes a difference to."""
-    return [search for search in kind_of(load_config(model)).searches if SEARCHES[search].has_beam]
+def _searches_of(model: Path, asked: Sequence[str]) -> list[str]:
+    """Those that are asked for, if the model has them, or all that a beam makes a difference to."""
+    kind = kind_of(load_config(model))
+    if asked:
+        return [kind.search(name).name for name in asked]
+    return [name for name in kind.searches if SEARCHES[name].has_beam]
 
 
 def _texts(
