@@ -336,6 +336,14 @@ def test_morphemes_come_from_segmented_texts_a_model_or_morfessor(
     assert len(divergences) == 3, "each has morphemes of its own"
 
 
+def instead(arguments: list[object], option: str, value: object) -> list[object]:
+    """The arguments with another value of an option, or with one more option."""
+    if option not in arguments:
+        return [*arguments, option, value]
+    place = arguments.index(option) + 1
+    return [*arguments[:place], value, *arguments[place + 1 :]]
+
+
 def test_bad_calls_of_compositional(
     ssmt: Ssmt, compositional: list[object], tmp_path: Path, model_directory: Path
 ) -> None:
@@ -346,7 +354,8 @@ def test_bad_calls_of_compositional(
     refused(ssmt(*compositional, "--morphemes", cut, cut), "cut has 1: line i of one must be line i of the other")
     refused(ssmt(*compositional, "--morphemes", cut, cut, cut), "one file .* or two")
     short = write(tmp_path / "short", ["one"])
-    refused(ssmt(*compositional, "--test-source", short), r"short has 1 lines")
-    refused(ssmt(*compositional, "--size", 100), "A subset of 100 sentences cannot be taken from a test set of 72")
+    refused(ssmt(*instead(compositional, "--test-source", short)), r"short has 1 line")
+    too_many = instead(compositional, "--size", 100)
+    refused(ssmt(*too_many), "A subset of 100 sentences cannot be taken from a test set of 72")
     refused(ssmt(*compositional, "--target-divergence", 1.5), "divergences lie between 0 and 1")
     assert not (tmp_path / "subsets").exists()
