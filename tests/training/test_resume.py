@@ -114,7 +114,9 @@ def test_signals_save_and_say_how_to_go_on(
 ) -> None:
     directory = tmp_path / "stopped"
     options = ["train", "--output", directory, *training_options(toy_files), *RUN, "--max-updates", 100_000]
-    command = [sys.executable, "-c", "from ssmt.cli import main; main()", *map(str, options)]
+    # Whoever runs the tests may ignore the signal (`nohup` does), and their children would too.
+    heeding = f"import signal; signal.signal({int(number)}, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{heeding}; from ssmt.cli import main; main()", *map(str, options)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120
         while not list((directory / "checkpoints").glob("update-*")) and time.monotonic() < deadline:
