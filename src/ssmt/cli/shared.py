@@ -83,10 +83,10 @@ class Verb(typer.core.TyperCommand):
         """An option that other toolkits have is answered by ours."""
         asked = str(getattr(error, "option_name", "")).lstrip("-").replace("-", "_")
         if setting := OTHER_NAMES.get(asked):
-            own = f"--{setting.rpartition('.')[2].replace('_', '-')}"
+            option = f"--{setting.rpartition('.')[2].replace('_', '-')}"
             options = {name for parameter in self.params for name in parameter.opts}
-            if own in options or "--set" in options:
-                error.possibilities = [own if own in options else f"--set {setting}=..."]
+            if option in options or "--set" in options:
+                error.possibilities = [option if option in options else f"--set {setting}=..."]
 
 
 app = typer.Typer(

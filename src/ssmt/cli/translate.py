@@ -158,14 +158,14 @@ def translate(
             lines.offset = done
             if prefixes is not None and done + len(block) > len(prefixes):
                 raise UserError(f"{prefix} has {len(prefixes):,} lines, fewer than {name_of(input)}")
-            found = translator.n_best_translations(
+            n_best_of_lines = translator.n_best_translations(
                 block,
                 options,
                 prefixes=None if prefixes is None else prefixes[done : done + len(block)],
                 with_segments=segmented or json_,
                 batch_characters=batch_characters,
             )
-            for source, ranked in zip(block, found, strict=True):
+            for source, ranked in zip(block, n_best_of_lines, strict=True):
                 if json_:
                     record = {"source": source, **describe(ranked[0]), "score_type": score_type}
                     if n_best > 1:

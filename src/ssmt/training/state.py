@@ -72,9 +72,9 @@ def restore(stored: Stored, network: TranslationModel, optimiser: Optimizer) -> 
     return state
 
 
-def _require_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
-    for name in sorted(found.keys() | expected.keys()):
-        theirs, ours = found.get(name), expected.get(name)
+def _require_same(stored: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    for name in sorted(stored.keys() | expected.keys()):
+        theirs, ours = stored.get(name), expected.get(name)
         if theirs is None or ours is None or theirs.shape != ours.shape or theirs.dtype != ours.dtype:
             raise ValueError(
                 f"weight {name!r} is missing, unknown, or of another shape or type than the settings ask for"
@@ -83,10 +83,10 @@ def _require_same(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None
             raise ValueError(f"weight {name!r} is not finite")
 
 
-def _moments(found: dict[str, Tensor], parameters: list[Tensor]) -> dict[int, dict[str, Tensor]]:
+def _moments(stored: dict[str, Tensor], parameters: list[Tensor]) -> dict[int, dict[str, Tensor]]:
     """The optimiser's tensors, by the number of the parameter that they belong to."""
     moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in found.items():
+    for name, tensor in stored.items():
         index, _, moment = name.partition(".")
         number = int(index) if index.isascii() and index.isdecimal() and len(index) < 10 else len(parameters)
         shapes = {
