@@ -6,6 +6,7 @@ A field's description is at once the comment in `ssmt config` and the text of th
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -50,6 +51,7 @@ MANY = 10**9
 LONGEST_TEXT = 1_000_000  # characters of a line
 LARGEST_VOCABULARY = 1_000_000
 LARGEST_RATIO = 100.0  # target characters for one of the source
+LANGUAGE_CODE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}"
 
 
 class Section(BaseModel):
@@ -61,15 +63,25 @@ class Section(BaseModel):
         annotation = cls.model_fields[info.field_name or ""].annotation
         kinds = (annotation, *get_args(annotation))
         if isinstance(value, bool) and bool not in kinds:  # pydantic would take true for 1
-            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}")
+            quotes = '; a text that YAML takes for one needs quotes, as in "no"' if str in kinds else ""
+            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}{quotes}")
         if value in ("none", "None") and type(None) in kinds:  # as in the descriptions; YAML's own word is null
             return None
         return value
 
 
+def language_code(code: str) -> str:
+    """The code of a language, which is checked."""
+    if re.fullmatch(LANGUAGE_CODE, code) is None:
+        raise ValueError(f"{code!r} is no code of a language; such are zu, pt-BR, zul_Latn")
+    return code
+
+
 class TextConfig(Section):
     """How text becomes numbers."""
 
+    source_language: str | None = Field(None, description="code of the source language, such as en (none: not said)")
+    target_language: str | None = Field(None, description="code of the target language, such as zu (none: not said)")
     source_vocabulary: int = Field(
         5000, ge=8, le=LARGEST_VOCABULARY, description="subwords of the source language (sentencepiece BPE)"
     )
@@ -108,6 +120,11 @@ class TextConfig(Section):
         False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
     )
     skip_bad_lines: bool = Field(False, description="leave out pairs that are empty or too long instead of stopping")
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
 
 
 class NetworkConfig(Section):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -29,6 +30,12 @@ def train(
     target: Annotated[Path | None, typer.Option(metavar="F", help="Training text, target side.")] = None,
     valid_source: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, source side.")] = None,
     valid_target: Annotated[Path | None, typer.Option(metavar="F", help="Validation text, target side.")] = None,
+    source_language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The source's language, such as en: for programs that ask.")
+    ] = None,
+    target_language: Annotated[
+        str | None, typer.Option(metavar="CODE", help="The target's language, such as zu.")
+    ] = None,
     model: Annotated[
         str | None,
         typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
@@ -62,6 +69,9 @@ def train(
     set_threads(threads)
     flags = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes, "seed": seed}
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
+    languages = {"source_language": source_language, "target_language": target_language}
+    # In quotes: YAML takes the code of Norwegian for a switch.
+    changes += [f"text.{key}={json.dumps(code)}" for key, code in languages.items() if code is not None]
     settings = [*(set_ or []), *changes, *([f"model={model}"] if model else [])]
 
     files = {
