@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 _TAG = re.compile(r"</?([A-Za-z][^\s/>]*)")
 _TAG_END = re.compile(r"""=\s*["']|>""")
-_NO_TRANSLATION = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(["']?)[^"'>]{0,500}\bnotranslate\b""", re.I)
+# Class names are looked at as far as anybody writes them: whatever a tag says must not take long.
+_NO_TRANSLATION = re.compile(r"""\stranslate\s*=\s*["']?no\b|\sclass\s*=\s*(["']?)[^"'>]{0,200}\bnotranslate\b""", re.I)
 _VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr"}
 _RAW = {"script", "style", "textarea"}  # whose content has no tags
 VERBATIM = _RAW | {"code", "kbd", "samp", "var", "svg", "math"}  # whose content is no language

@@ -48,9 +48,8 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def run(app: FastAPI, listener: socket.socket, limits: Limits, on_start: Callable[[], None] = lambda: None) -> None:
-    """Serve until Ctrl-C or SIGTERM: no new request is taken then, and those under way are answered."""
-    config = uvicorn.Config(
+def configuration(app: FastAPI, limits: Limits) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         http=protocol(limits.receive),
         ws="none",
@@ -63,7 +62,11 @@ def run(app: FastAPI, listener: socket.socket, limits: Limits, on_start: Callabl
         timeout_graceful_shutdown=math.ceil(limits.deadline) + GRACE,
         forwarded_allow_ips=["127.0.0.1", "::1"],
     )
-    server = _Server(config, on_start)
+
+
+def run(app: FastAPI, listener: socket.socket, limits: Limits, on_start: Callable[[], None] = lambda: None) -> None:
+    """Serve until Ctrl-C or SIGTERM: no new request is taken then, and those under way are answered."""
+    server = _Server(configuration(app, limits), on_start)
 
     def stop(number: int, frame: FrameType | None) -> None:
         server.should_exit = True
