@@ -96,6 +96,20 @@ def test_training_runs(run_script: Run, tmp_path: Path) -> None:
     assert all(math.isfinite(result[ratio]) and result[ratio] > 0 for ratio in ("time_ratio", "memory_ratio"))
 
 
+def test_serving_runs(run_script: Run) -> None:
+    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+    smaller = f"--preset tiny {TINY} --set text.length_ratio=0.5 --sentences 3 --clients 1 2 --seconds 0.2"
+    printed = run_script("serving.py", smaller, "--repetitions 1 --overload-seconds 0.5 --deadline 3 --threads 1")
+    (rows,) = tables(printed)
+    assert rows[0][1:4] == ["clients", "sentences a second", "ratio to one call"]
+    names = ["across requests", "each request alone"]
+    assert [row[:2] for row in rows[3:]] == [[name, clients] for name in names for clients in ("1", "2")]
+    assert all(is_number(cell) for row in rows[1:] for cell in row[2:] if cell)
+    overload = re.search(r"Overload: .* ([\d,]+) accepted .*, ([\d,]+) refused .* (\d+) others", printed)
+    assert overload is not None
+    assert (int(overload[1].replace(",", "")) > 0, overload[3]) == (True, "0")
+
+
 def test_decoding_runs(run_script: Run, tmp_path: Path) -> None:
     smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --int8 --json"
     searches = ["marginal", "dynamic", "mixture"]

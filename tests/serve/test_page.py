@@ -155,12 +155,13 @@ def test_a_pair_is_cut_and_scored_without_a_mouse(browser: Any, running: Running
         page.wait_for_selector("#pair-segments .segment")
         (cut,) = translator.segment([BIRD], [target])
         page.wait_for_function(
-            "wanted => [...document.querySelectorAll('#pair-segments .segment')].map(s => s.textContent).join('|') === wanted",
+            """wanted => [...document.querySelectorAll("#pair-segments .segment")].map(one => one.textContent).join("|")
+                         === wanted""",
             arg="|".join(one for one in cut if one.strip()),
         )
         page.wait_for_function("document.getElementById('pair-numbers').textContent.includes('log probability')")
-        assert f"{translator.score([BIRD], [target])[0]:.3f}" in page.inner_text("#pair-numbers")
-        assert page.evaluate("getComputedStyle(document.documentElement).backgroundColor") is not None
+        assert f"{translator.score([BIRD], [target])[0]:.3f}".replace("-", "−") in page.inner_text("#pair-numbers")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"  # the dark paper
         screenshot(page, "360-pair")
         assert fits(page)
 
@@ -178,9 +179,21 @@ def test_languages_are_picked_and_problems_shown(browser: Any, running: Running)
     shown.context.close()
 
 
-def test_the_description_of_the_interfaces_is_shown(browser: Any, running: Running) -> None:
+def test_the_description_of_the_interfaces_is_shown(browser: Any, running: Running, translator: Translator) -> None:
     with Page(browser, running, DESK, "docs") as page:
-        page.wait_for_selector(".opblock-summary-path")
-        paths = [text.replace("\u200b", "") for text in page.locator(".opblock-summary-path").all_text_contents()]
-        assert {"/v1/translate", "/translate", "/v2/translate"} <= set(paths)
+        page.wait_for_selector("summary")
+        shown = [text.split()[1] for text in page.locator("summary code").all_text_contents()]
+        assert {"/v1/translate", "/translate", "/v2/translate"} <= set(shown)
+        asked = page.locator("details", has=page.get_by_text("POST /v1/translate", exact=True))
+        asked.locator("summary").click()
+        assert "hypotheses a sentence" in asked.inner_text()
+        asked.locator("textarea").fill('{"model": "en-zu", "sources": ["I see a bird."]}')
         screenshot(page, "1280-docs")
+        asked.get_by_role("button", name="Send").click()
+        asked.locator("pre:not([hidden])").wait_for()
+        assert translator.translate([BIRD]).texts[0] in asked.locator("pre").inner_text()
+    with Page(browser, running, PHONE, "docs") as page:
+        page.wait_for_selector("summary")
+        page.locator("summary").nth(2).click()
+        screenshot(page, "360-docs")
+        assert fits(page)

@@ -77,7 +77,7 @@ def test_requests_with_equal_options_and_like_lengths_share_batches(model: Model
         worker = worker_of(model)
         await held(worker, model)
         asked = [ask(worker, "a", "b"), ask(worker, "c", option=1), ask(worker, "d", "e" * 100), ask(worker, "f")]
-        await reached(lambda: worker.waiting == 6)
+        await reached(lambda: worker.waiting() == 6)
         model.gate.set()
         assert await asyncio.gather(*asked) == [["A", "B"], ["C"], ["D", "E" * 100], ["F"]]
         assert model.batches == [["first"], ["a", "b", "d", "f"], ["c"], ["e" * 100]]
@@ -93,7 +93,7 @@ def test_batches_are_bounded_and_can_be_kept_apart(model: Model) -> None:
         model.batches.clear()
         await held(worker, model)
         asked = [ask(worker, "a", "b"), ask(worker, "c", "d", "e", "f")]  # short ones count as 20 characters
-        await reached(lambda: worker.waiting == 6)
+        await reached(lambda: worker.waiting() == 6)
         model.gate.set()
         await asyncio.gather(*asked)
         shared = [["a", "b", "c"], ["d", "e", "f"]]
@@ -123,9 +123,9 @@ def test_whoever_goes_away_costs_nothing_more(model: Model) -> None:
         worker = worker_of(model)
         first = await held(worker, model)
         gone, stays = ask(worker, "gone", "too"), ask(worker, "stays")
-        await reached(lambda: worker.waiting == 3)
+        await reached(lambda: worker.waiting() == 3)
         gone.cancel()
-        await reached(lambda: worker.waiting == 1)
+        await reached(lambda: worker.waiting() == 1)
         model.gate.set()
         assert (await first, await stays) == (["FIRST"], ["STAYS"])
         assert model.batches == [["first"], ["stays"]]
@@ -139,15 +139,15 @@ def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
         worker = worker_of(model, most_waiting=3)
         first = await held(worker, model)
         many = ask(worker, *"abcdef")  # nothing waits: one request of any size can come
-        await reached(lambda: worker.waiting == 6)
+        await reached(lambda: worker.waiting() == 6)
         with pytest.raises(Refusal, match="Too many requests wait") as full:
             await ask(worker, "g")
         assert (full.value.status, full.value.retry_after) == (503, 1.0)
         many.cancel()
-        await reached(lambda: worker.waiting == 0)
+        await reached(lambda: worker.waiting() == 0)
         with pytest.raises(Refusal, match=r"Not done after 0\.05 seconds") as late:
             await ask(worker, "late", seconds=0.05)
-        assert (late.value.status, worker.waiting) == (503, 0)
+        assert (late.value.status, worker.waiting()) == (503, 0)
         model.gate.set()
         await first
         await reached(lambda: worker._computing == 0)
@@ -155,7 +155,7 @@ def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
         model.gate.clear()
         await held(worker, model)
         waits = ask(worker, "waits", seconds=100)
-        await reached(lambda: worker.waiting == 1)
+        await reached(lambda: worker.waiting() == 1)
         with pytest.raises(Refusal, match="Too many requests wait") as slow:
             await ask(worker, "too late", seconds=10)
         assert slow.value.retry_after == 40.0
@@ -173,7 +173,7 @@ def test_one_bad_input_does_not_spoil_the_others(model: Model) -> None:
         worker = worker_of(model)
         await held(worker, model)
         good, bad, broken = ask(worker, "good"), ask(worker, "fine", "bad"), ask(worker, "broken")
-        await reached(lambda: worker.waiting == 4)
+        await reached(lambda: worker.waiting() == 4)
         model.gate.set()
         assert await good == ["GOOD"]
         with pytest.raises(Refusal, match="source 2: is bad") as refusal:
@@ -192,7 +192,7 @@ def test_stopping_finishes_what_waits(model: Model) -> None:
         worker = worker_of(model)
         first = await held(worker, model)
         second = ask(worker, "second")
-        await reached(lambda: worker.waiting == 1)
+        await reached(lambda: worker.waiting() == 1)
         stopping = asyncio.get_running_loop().run_in_executor(None, worker.stop)
         model.gate.set()
         await stopping

@@ -127,7 +127,6 @@ def require_extra() -> None:
         import fastapi  # noqa: F401
         import prometheus_client  # noqa: F401
         import python_multipart  # noqa: F401
-        import swagger_ui_bundle  # noqa: F401
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise UserError(

@@ -18,7 +18,6 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from swagger_ui_bundle import swagger_ui_path
 
 from ssmt.serve import deepl, libretranslate, v1
 from ssmt.serve.limits import Refusal
@@ -30,12 +29,7 @@ log = logging.getLogger("ssmt.serve")
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _NOTHING_ELSE = "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-PAGE_POLICY = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
-# Swagger UI writes styles into its elements and draws with data: images.
-DOCS_POLICY = PAGE_POLICY.replace("style-src 'self'", "style-src 'self' 'unsafe-inline'").replace(
-    "img-src 'self'", "img-src 'self' data:"
-)
-DOCS_FILES = ("swagger-ui.css", "swagger-ui-bundle.js")
+POLICY = f"{_NOTHING_ELSE}; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'"
 _HEADERS = [(b"x-content-type-options", b"nosniff"), (b"referrer-policy", b"no-referrer")]
 
 
@@ -89,22 +83,18 @@ def _add_answers_to_errors(app: FastAPI) -> None:
 
 
 def _add_pages(app: FastAPI) -> None:
-    """The page, and the description of the interfaces as Swagger UI shows it. All of it comes from here."""
+    """The page, and one that shows the description of the interfaces. All of it comes from here."""
+    headers = {"Content-Security-Policy": POLICY, "Cache-Control": "no-cache"}
 
-    def add(path: str, content: bytes, suffix: str, policy: str) -> None:
-        headers = {"Content-Security-Policy": policy, "Cache-Control": "no-cache"}
-
+    def add(path: str, content: bytes, media_type: str) -> None:
         @app.get(path, include_in_schema=False)
         async def file() -> Response:
-            return Response(content, media_type=TYPES[suffix], headers=headers)
+            return Response(content, media_type=media_type, headers=headers)
 
     for file in resources.files("ssmt.serve").joinpath("page").iterdir():
-        suffix = Path(file.name).suffix
-        if suffix in TYPES:
-            name = {"index.html": "/", "docs.html": "/docs"}.get(file.name, f"/page/{file.name}")
-            add(name, file.read_bytes(), suffix, DOCS_POLICY if name == "/docs" else PAGE_POLICY)
-    for name in DOCS_FILES:
-        add(f"/docs/{name}", (Path(swagger_ui_path) / name).read_bytes(), Path(name).suffix, DOCS_POLICY)
+        path = {"index.html": "/", "docs.html": "/docs"}.get(file.name, f"/page/{file.name}")
+        if media_type := TYPES.get(Path(file.name).suffix):
+            add(path, file.read_bytes(), media_type)
 
 
 class Boundary:

@@ -103,7 +103,7 @@ class Service:
                 raise UserError(f"Two models are for {name}; serve one of them")
             worker = Worker(translator, batching, self.limits.queue, partial(self._observe, name))
             self.models[name] = ServedModel(source, target, translator, worker)
-            self.metrics.watch_queue(name, lambda worker=worker: worker.waiting)
+            self.metrics.watch_queue(name, worker.waiting)
 
     def _observe(self, name: str, sentences: int, seconds: float) -> None:
         self.metrics.batches.labels(name).observe(sentences)

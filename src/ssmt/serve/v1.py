@@ -78,7 +78,9 @@ class PairRequest(Asked):
 
     @property
     def pairs(self) -> list[tuple[str | None, str]]:
-        return list(zip(self.sources or [None] * len(self.targets), self.targets, strict=True))
+        if self.sources is None:
+            return [(None, target) for target in self.targets]
+        return list(zip(self.sources, self.targets, strict=True))
 
 
 class ScoreRequest(PairRequest):

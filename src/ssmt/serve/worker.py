@@ -106,7 +106,6 @@ class Worker:
             self._changed.notify()
         self._thread.join()
 
-    @property
     def waiting(self) -> int:
         """Sentences in the queue."""
         return len(self._queue)

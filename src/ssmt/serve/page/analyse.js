@@ -1,6 +1,6 @@
 // The second tab: a given pair, its segments, its probability, and other ways to cut it.
 import { post } from "./api.js";
-import { draw, element } from "./segments.js";
+import { decimal, draw, element, joined } from "./segments.js";
 import { state, whenPaused, writeState } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
@@ -47,19 +47,19 @@ function show(cut, scored, target) {
   draw($("pair-segments"), cut.segments, cut.posteriors);
   const numbers = [];
   if (scored) {
-    numbers.push(["log probability", scored.score.toFixed(3)]);
-    numbers.push(["bits a character", (-scored.score / Math.LN2 / [...target].length).toFixed(3)]);
+    numbers.push(["log probability", decimal(scored.score, 3)]);
+    numbers.push(["bits a character", decimal(-scored.score / Math.LN2 / [...target].length, 3)]);
     if (scored.score_type === "marginal") {
       numbers.push(["of it, the best segmentation", `${(100 * Math.exp(cut.score - scored.score)).toFixed(1)} %`]);
     }
   } else {
-    numbers.push(["log probability of the best segmentation", cut.score.toFixed(3)]);
+    numbers.push(["log probability of the best segmentation", decimal(cut.score, 3)]);
   }
   $("pair-numbers").replaceChildren(...numbers.flatMap(([name, value]) => [element("dt", "", name), element("dd", "", value)]));
   $("pair-candidates").replaceChildren(
     ...(cut.n_best ?? [cut]).map((one) => {
       const item = element("li");
-      item.append(element("span", "", one.segments.join("·")), element("span", "numbers", `log p ${one.score.toFixed(2)}`));
+      item.append(element("span", "", joined(one.segments)), element("span", "numbers", `log p ${decimal(one.score, 2)}`));
       return item;
     }),
   );

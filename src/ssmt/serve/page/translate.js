@@ -1,9 +1,10 @@
 // The first tab: text, its translation in segments, other translations, and beginnings that are kept.
 import { post, posteriors, translate } from "./api.js";
-import { draw, element } from "./segments.js";
+import { decimal, draw, element } from "./segments.js";
 import { state, whenPaused, writeState } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
+const share = (part) => (part < 0.005 ? "<1 %" : `${Math.round(100 * part)} %`);
 const hasLetters = (text) => /\p{L}/u.test(text);
 
 let gaps = [""];
@@ -95,7 +96,7 @@ function update() {
       (source) => old.get(source) ?? { source, prefix: "", record: null, chosen: 0, cuts: null },
     );
     if (active >= sentences.length) active = -1;
-    if (active < 0 && sentences.length === 1) active = 0;
+    if (active < 0) active = sentences.findIndex((sentence) => hasLetters(sentence.source));
     await fill(signal);
   });
 }
@@ -165,7 +166,7 @@ function showSentence() {
       button.type = "button";
       button.setAttribute("aria-pressed", String(place === sentence.chosen));
       button.append(element("span", "", one.translation || "(nothing)"));
-      const numbers = element("span", "numbers", `${Math.round((100 * shares[place]) / sum)} % of these, log p ${one.score.toFixed(2)}`);
+      const numbers = element("span", "numbers", `${share(shares[place] / sum)} of these, log p ${decimal(one.score, 2)}`);
       button.append(numbers);
       button.addEventListener("click", () => pick(place));
       const item = element("li");
