@@ -168,14 +168,14 @@ def measure_overload(
         before = memory()
         outcome = ask(port, sentences, clients, after(arguments.overload_seconds), rate)
         growth = memory() - before
-    refused = outcome.percentile(0.99, 503)
     answers = sum(map(len, outcome.seconds.values()))
-    others = answers - outcome.number(200) - outcome.number(503)
+    accepted, refused = outcome.number(200), outcome.number(503)
     print(
         f"\nOverload: {answers / outcome.wall:.1f} requests a second for {outcome.wall:.0f} seconds (asked for "
-        f"{rate:.1f}), a queue of {limits.queue}, a deadline of {limits.deadline:g} s: {outcome.number(200):,} accepted "
-        f"(p99 {outcome.percentile(0.99):.2f} s, longest {outcome.percentile(1.0):.2f} s), {outcome.number(503):,} refused "
-        f"(p99 {1000 * refused:.0f} ms), {others} others; memory grew by {growth:.1f} MiB."
+        f"{rate:.1f}), a queue of {limits.queue}, a deadline of {limits.deadline:g} s: {accepted:,} accepted (p99 "
+        f"{outcome.percentile(0.99):.2f} s, longest {outcome.percentile(1.0):.2f} s), {refused:,} refused (p99 "
+        f"{1000 * outcome.percentile(0.99, 503):.0f} ms), {answers - accepted - refused} others; memory grew by "
+        f"{growth:.1f} MiB."
     )
 
 

@@ -33,8 +33,10 @@ def test_a_key_is_kept_as_a_hash_that_others_cannot_read(tmp_path: Path) -> None
         add_key(path, "late", today() - timedelta(days=1))
     with pytest.raises(UserError, match="cannot name a key"):
         add_key(path, "two words", None)
-    with pytest.raises(UserError, match="cannot be written"):
+    with pytest.raises(UserError, match="is a directory"):
         add_key(tmp_path, "directory", None)
+    with pytest.raises(UserError, match="cannot be written"):
+        add_key(tmp_path / "nowhere" / "keys", "name", None)
 
 
 @pytest.mark.parametrize(

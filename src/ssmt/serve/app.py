@@ -19,6 +19,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ssmt.errors import UserError
 from ssmt.serve import deepl, libretranslate, v1
 from ssmt.serve.limits import Refusal
 from ssmt.serve.service import Service
@@ -70,6 +71,10 @@ def _add_answers_to_errors(app: FastAPI) -> None:
     @app.exception_handler(Refusal)
     async def on_refusal(request: Request, refusal: Refusal) -> Response:
         return refused(request, refusal)
+
+    @app.exception_handler(UserError)
+    async def on_mistake(request: Request, error: UserError) -> Response:
+        return refused(request, Refusal(400, str(error)))
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> Response:
