@@ -4,7 +4,8 @@
 
 The same sentences go through the plain `Translator` (one call with all of them, and one call each), through the service
 with batches across requests, and without, from so many clients that each send one sentence and wait for the answer.
-Times are of the wall, so the machine must be idle; ratios are to the plain Translator's one call in the same run. Then
+Rates and latencies are of the wall, so the machine must be idle; processor time is not, and has the clients' in it.
+Ratios are to the plain Translator's one call in the same run. Then
 four times as many sentences a second as the service can carry are sent for some minutes: what is accepted must be
 answered within the deadline, the rest refused at once, and memory must not grow. Clients and service share a process.
 Without MODEL, a small one with random weights is served.
@@ -45,6 +46,7 @@ class Outcome:
 
     seconds: dict[int, list[float]] = field(default_factory=dict)
     wall: float = 0.0
+    processor: float = 0.0  # seconds of the whole process
 
     def number(self, status: int) -> int:
         return len(self.seconds.get(status, []))
@@ -52,6 +54,10 @@ class Outcome:
     def percentile(self, share: float, status: int = 200) -> float:
         taken = sorted(self.seconds.get(status, [0.0]))
         return taken[min(len(taken) - 1, int(share * len(taken)))]
+
+    @property
+    def processor_per_sentence(self) -> float:
+        return self.processor / max(1, self.number(200))
 
     @property
     def throughput(self) -> float:
@@ -80,7 +86,8 @@ def ask(
 ) -> Outcome:
     """So many clients, each with a connection of its own, one sentence at a time until it is time to stop: as fast as
     answers come or, with a rate, so many a second from all of them."""
-    outcome, lock, numbers, began = Outcome(), threading.Lock(), count(), time.monotonic()
+    outcome, lock, numbers = Outcome(), threading.Lock(), count()
+    began, processor = time.monotonic(), time.process_time()
 
     def client() -> None:
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
@@ -105,7 +112,7 @@ def ask(
         thread.start()
     for thread in threads:
         thread.join()
-    outcome.wall = time.monotonic() - began
+    outcome.wall, outcome.processor = time.monotonic() - began, time.process_time() - processor
     return outcome
 
 
@@ -123,37 +130,43 @@ def memory() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
 
 
-def plain(translator: Translator, sentences: list[str], repetitions: int) -> tuple[float, float]:
-    """Sentences a second of the plain Translator: all in one call, and one call each."""
-    together, alone = [], []
+def plain(translator: Translator, sentences: list[str], repetitions: int) -> tuple[Outcome, Outcome]:
+    """The plain Translator: all in one call, and one call each."""
+    together, alone = Outcome(), Outcome()
     for _ in range(repetitions):
-        began = time.monotonic()
-        translator.n_best_translations(sentences, with_segments=False)
-        together.append(len(sentences) / (time.monotonic() - began))
-        began = time.monotonic()
-        for sentence in sentences:
-            translator.n_best_translations([sentence], with_segments=False)
-        alone.append(len(sentences) / (time.monotonic() - began))
-    return statistics.median(together), statistics.median(alone)
+        for outcome, calls in ((together, [sentences]), (alone, [[sentence] for sentence in sentences])):
+            for call in calls:
+                began, processor = time.monotonic(), time.process_time()
+                translator.n_best_translations(call, with_segments=False)
+                taken = time.monotonic() - began
+                outcome.seconds.setdefault(200, []).extend([taken] * len(call))
+                outcome.wall += taken
+                outcome.processor += time.process_time() - processor
+    return together, alone
 
 
 def measure_load(translator: Translator, sentences: list[str], arguments: argparse.Namespace) -> float:
     """Prints the table; returns the best throughput."""
     together, alone = plain(translator, sentences, arguments.repetitions)
     print(f"{len(sentences)} sentences of {statistics.mean(map(len, sentences)):.0f} characters on average.\n")
-    print("| | clients | sentences a second | ratio to one call | p50 ms | p95 ms | p99 ms |")
-    print("|---|---:|---:|---:|---:|---:|---:|")
-    print(f"| Translator, one call | | {together:.1f} | 1.00 | | | |")
-    print(f"| Translator, a call each | | {alone:.1f} | {alone / together:.2f} | | | |")
+    print("| | clients | sentences a second | ratio | processor time, ratio | p50 ms | p95 ms | p99 ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+
+    def show(name: str, clients: str, outcome: Outcome) -> None:
+        rate = outcome.throughput
+        ratios = rate / together.throughput, outcome.processor_per_sentence / together.processor_per_sentence
+        milliseconds = " | ".join(f"{1000 * outcome.percentile(share):.0f}" for share in (0.5, 0.95, 0.99))
+        print(f"| {name} | {clients} | {rate:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} | {milliseconds} |", flush=True)
+
+    show("Translator, one call", "", together)
+    show("Translator, a call each", "", alone)
     best = 0.0
     for name, across in (("across requests", True), ("each request alone", False)):
         with serving(translator, Batching(across_requests=across), Limits()) as port:
             for clients in arguments.clients:
                 outcome = ask(port, sentences, clients, after(arguments.seconds))
                 best = max(best, outcome.throughput)
-                milliseconds = " | ".join(f"{1000 * outcome.percentile(share):.0f}" for share in (0.5, 0.95, 0.99))
-                rate = outcome.throughput
-                print(f"| {name} | {clients} | {rate:.1f} | {rate / together:.2f} | {milliseconds} |", flush=True)
+                show(name, str(clients), outcome)
     return best
 
 

@@ -101,7 +101,8 @@ def test_serving_runs(run_script: Run) -> None:
     smaller = f"--preset tiny {TINY} --set text.length_ratio=0.5 --sentences 3 --clients 1 2 --seconds 0.2"
     printed = run_script("serving.py", smaller, "--repetitions 1 --overload-seconds 0.5 --deadline 3 --threads 1")
     (rows,) = tables(printed)
-    assert rows[0][1:4] == ["clients", "sentences a second", "ratio to one call"]
+    assert rows[0][1:5] == ["clients", "sentences a second", "ratio", "processor time, ratio"]
+    assert rows[1][3:5] == ["1.00", "1.00"]
     names = ["across requests", "each request alone"]
     assert [row[:2] for row in rows[3:]] == [[name, clients] for name in names for clients in ("1", "2")]
     assert all(is_number(cell) for row in rows[1:] for cell in row[2:] if cell)
