@@ -38,6 +38,7 @@ from ssmt.serve.worker import Batching
 from ssmt.translator import Translator
 
 WORDS = 12  # of a sentence, at most
+NO_ANSWER = 0  # in the place of a status
 
 
 @dataclass
@@ -96,15 +97,20 @@ def ask(
                 number = next(numbers)
             if rate is not None:
                 time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            if until():
+            if number >= clients and until():  # each sends one at the least
                 break
             body = json.dumps({"q": sentences[number % len(sentences)], "source": "en", "target": "zu"})
             sent = time.monotonic()
-            connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            answer.read()
+            try:
+                connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                status = answer.status
+            except (http.client.HTTPException, OSError):
+                status = NO_ANSWER
+                connection.close()
             with lock:
-                outcome.seconds.setdefault(answer.status, []).append(time.monotonic() - sent)
+                outcome.seconds.setdefault(status, []).append(time.monotonic() - sent)
         connection.close()
 
     threads = [threading.Thread(target=client) for _ in range(clients)]
