@@ -232,7 +232,7 @@ def test_v1_knows_its_models_and_splits(client: TestClient) -> None:
         ("translate", {}, 422, "sources: Field required"),
         ("translate", {"sources": ["a" * 1001]}, 400, "source 1: has a sentence of 1,001 characters"),
         ("score", {"sources": ["a"], "targets": []}, 422, "1 sources and 0 targets"),
-        ("score", {"sources": ["a"], "targets": ["Ω"]}, 400, "target 1: the model has never seen"),
+        ("score", {"sources": ["", "a"], "targets": ["a", "Ω"]}, 400, "target 2: the model has never seen"),
         ("segment", {"targets": ["a"], "method": "posterior", "n_best": 2}, 422, "n_best goes with viterbi"),
         ("segment", {"targets": ["a"], "threshold": 0.3}, 422, "threshold goes with posterior"),
         ("posteriors", {"targets": ["a\nb"]}, 400, "target 1: has a line break"),

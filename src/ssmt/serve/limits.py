@@ -18,6 +18,14 @@ class Refusal(Exception):  # noqa: N818 (it is an answer)
         self.status, self.message, self.retry_after = status, message, retry_after
 
 
+class InputRefusal(Refusal):
+    """One of a request's inputs cannot be worked on: which, counted from 0, and why."""
+
+    def __init__(self, kind: str, place: int, problem: str) -> None:
+        super().__init__(400, f"{kind} {place + 1}: {problem}")
+        self.kind, self.place, self.problem = kind, place, problem
+
+
 @dataclass(frozen=True)
 class Limits:
     request_bytes: int = 1 << 20  # of a body

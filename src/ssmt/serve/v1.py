@@ -22,7 +22,7 @@ from ssmt.records import (
 )
 from ssmt.search.options import Normalise, SearchOptions, Stop
 from ssmt.serve.languages import name_of
-from ssmt.serve.limits import Refusal
+from ssmt.serve.limits import InputRefusal, Refusal
 from ssmt.serve.operations import Input, Operation, Posteriors, Score, Segment, Translate
 from ssmt.serve.sentences import split_sentences
 from ssmt.serve.service import ServedModel, Service
@@ -158,7 +158,11 @@ class _Exchange:
             for row, (source, target) in pairs
             if has_content(source, target, empty_targets)
         }
-        found = dict(zip(inputs, await self.perform(operation, list(inputs.values())), strict=True))
+        try:
+            results = await self.perform(operation, list(inputs.values()))
+        except InputRefusal as refusal:  # counts those with content
+            raise InputRefusal(refusal.kind, list(inputs)[refusal.place], refusal.problem) from None
+        found = dict(zip(inputs, results, strict=True))
         return [found.get(row) for row, _ in pairs]
 
     def answer(self, records: list[Record]) -> Response:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ssmt.errors import LineError, UserError
-from ssmt.serve.limits import Refusal
+from ssmt.serve.limits import InputRefusal, Refusal
 from ssmt.serve.operations import USUAL_BEAM, Input, Operation
 from ssmt.translator import Translator
 
@@ -202,5 +202,5 @@ class Worker:
 def _for_caller(error: Exception, place: int) -> Exception:
     """What a caller can mend is an answer, which counts texts as the caller does."""
     if isinstance(error, LineError):
-        return Refusal(400, f"{error.kind} {place + 1}: {error.problem}")
+        return InputRefusal(error.kind, place, error.problem)
     return Refusal(400, str(error)) if isinstance(error, UserError) else error
