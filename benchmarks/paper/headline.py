@@ -41,8 +41,8 @@ def _who_is_ahead(page: Page, metric: str) -> str:
         f"{words} on {', '.join(places[place])}"
         for place, words in (
             ("ahead", f"**ahead of `{BPE}`**"),
-            ("level", "not clearly apart from it"),
-            ("behind", "**behind it**"),
+            ("level", f"not clearly apart from `{BPE}`"),
+            ("behind", f"**behind `{BPE}`**"),
         )
         if places[place]
     ]

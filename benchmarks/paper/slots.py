@@ -51,27 +51,24 @@ def work_through(plan: Plan, output: Path, processes: int, perform: Perform) -> 
 
 
 def startable(waiting: Sequence[Job], running: Sequence[Job], plan: Plan, processes: int) -> list[Job]:
-    """What to start now, in the plan's order. Partners start together, so they wait until there is room for both;
-    meanwhile what needs no training goes before them, and no other training does."""
+    """What to start now: in the plan's order, without what needs a job that is not done. Partners start together; until
+    there is room for both, nothing goes before them, or they might wait for ever."""
     free = processes - len(running)
     started: list[Job] = []
-    training_waits = False
     for job in waiting:
-        is_training = isinstance(job, Train)
-        if job in started or (is_training and training_waits) or _is_needed(job.needs, waiting, running):
+        if job in started or _are_missing(job.needs, waiting, running):
             continue
         partner = plan.partners.get(job) if isinstance(job, Train) and processes > 1 else None
         together = [job, partner] if partner is not None and partner in waiting else [job]
-        if len(together) <= free:
-            started += together
-            free -= len(together)
-        else:
-            training_waits |= is_training
+        if len(together) > free:
+            break
+        started += together
+        free -= len(together)
     return started
 
 
-def _is_needed(jobs: Sequence[Job], *unfinished: Sequence[Job]) -> bool:
-    return any(job in others for job in jobs for others in unfinished)
+def _are_missing(needs: Sequence[Job], *unfinished: Sequence[Job]) -> bool:
+    return any(job in others for job in needs for others in unfinished)
 
 
 def _begin() -> None:

@@ -97,9 +97,9 @@ def _morphemes(page: Page, cells: Mapping[tuple[str, str], plan.Segment], measur
         if reading := readings.get((language, system)):
             precision, recall, f1 = (reading[part] for part in ("precision", "recall", "f1"))
             is_best = f1["value"] == max(other["f1"]["value"] for (of, _), other in readings.items() if of == language)
-            ours = [Cell(f"{precision['value']:.1f}"), Cell(f"{recall['value']:.1f}")]
-            ours += [Cell(f"{f1['value']:.1f}", bold=is_best), Cell(f"{f1['low']:.1f} to {f1['high']:.1f}")]
-        papers = [Cell(f"{number:.1f}") for number in published.MORPHEMES[measure][language, system]]
+            ours = [Cell(f"{precision['value']:.2f}"), Cell(f"{recall['value']:.2f}")]
+            ours += [Cell(f"{f1['value']:.2f}", bold=is_best), Cell(f"{f1['low']:.1f} to {f1['high']:.1f}")]
+        papers = [Cell(f"{number:.2f}") for number in published.MORPHEMES[measure][language, system]]
         rows.append((Cell(f"{systems.LANGUAGES[language]}, `{system}`"), *ours, *papers))
     columns = ("Language, model", "P", "R", "F1", "95%", "paper: P", "R", "F1")
     signatures = {
