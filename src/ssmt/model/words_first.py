@@ -66,8 +66,8 @@ class WordsFirstDecoder(Decoder):
         self, inputs: Tensor, sums: Tensor, place: Tensor, context: Tensor, positions: Tensor | None
     ) -> Tensor:
         """(..., D)"""
-        x = inputs + self.places(place.clamp(max=PLACES - 1)) * self.embedding.scale + self.sum(self.sum_norm(sums))
-        x = x + context
+        of_place = self.places(place.clamp(max=PLACES - 1))
+        x = torch.add(inputs, of_place, alpha=self.embedding.scale) + self.sum(self.sum_norm(sums)) + context
         dropped: Tensor = self.dropout(x if positions is None else x + positions)
         return dropped
 
