@@ -41,7 +41,7 @@ from ssmt.records import (
     segmentation_record,
     translation_record,
 )
-from ssmt.search.options import MOST_HYPOTHESES, Normalise, SearchOptions, Stop
+from ssmt.search.options import MOST_HYPOTHESES, Candidates, Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
 
@@ -103,6 +103,12 @@ def translate(
     average_next: Annotated[
         bool, typer.Option("--average-next", help="Of dynamic decoding: average a new segment with the one before it.")
     ] = False,
+    candidates: Annotated[
+        int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="Of mbr: translations that it chooses from.")
+    ] = 50,
+    candidates_from: Annotated[
+        Candidates, typer.Option(help="Of mbr: samples, or the best of a beam of that many.")
+    ] = "samples",
     temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
     batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
@@ -132,6 +138,8 @@ def translate(
         average_next=average_next,
         temperature=temperature,
         seed=seed,
+        candidates=candidates,
+        candidates_from=candidates_from,
     )
     translator = load_translator(model, device, threads, pretokenised, int8)
     options = translator.kind.search(search).completed(options)

@@ -54,10 +54,18 @@ class Source(NamedTuple):
 
     keys: Tensor  # (B, H, S, D/H)
     values: Tensor  # (B, H, S, D/H)
-    mask: Tensor  # (B, 1, 1, S) True at real tokens
+    mask: Tensor | None  # (B, 1, 1, S) True at real tokens, or what to add to the scores; none: all are real
 
     def select(self, sentences: Tensor) -> Source:
-        return Source(*(x.index_select(0, sentences) for x in self))
+        return Source(*(None if x is None else x.index_select(0, sentences) for x in self))  # type: ignore[arg-type]
+
+    def for_many_steps(self) -> Source:
+        """The same, laid out so that each step has the least to do."""
+        keys, values, mask = self.keys.contiguous(), self.values.contiguous(), self.mask
+        if mask is not None:
+            all_real = bool(mask.all())  # a synchronisation, once a search
+            mask = None if all_real else torch.where(mask, 0.0, -torch.inf).to(keys.dtype)
+        return Source(keys, values, mask)
 
 
 class DecoderLayer(nn.Module):
@@ -100,12 +108,13 @@ class DecoderLayer(nn.Module):
             keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
             x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
         source = cache.source
-        if source is None or rows is not None:
+        sentences = 0 if source is None else len(source.keys)
+        if source is None or (rows is not None and sentences > 1):
             if source is not None and rows is not None:
-                source = source.select(rows // (cache.rows // len(source.mask)))
+                source = source.select(rows // (cache.rows // sentences))
             return self._after_self_attention(x.unsqueeze(1), source).squeeze(1)
         # The source's keys are held once a sentence: its hypotheses are the query positions of one attention.
-        grouped = x.view(len(source.mask), -1, x.shape[-1])  # (B, K, D)
+        grouped = x.view(sentences, -1, x.shape[-1])  # (B, K, D)
         return self._after_self_attention(grouped, source).flatten(0, 1)
 
 
@@ -113,7 +122,7 @@ class LayerCache:
     """Keys and values of one decoder layer: its own by position, in room allotted ahead, and the source's."""
 
     def __init__(self, source: Source | None, rows: int) -> None:
-        self.source, self.rows = source, rows
+        self.source, self.rows = None if source is None else source.for_many_steps(), rows
         self.keys: Tensor | None = None  # (N, H, room, D/H)
         self.values: Tensor | None = None
 
@@ -170,7 +179,7 @@ class DecoderCache(Cache):
         if self.suffixes is not None:
             self.suffixes.reorder(rows)
         moved = None
-        if self.layers and len(rows) == self.layers[0].rows:
+        if any(layer.keys is not None for layer in self.layers) and len(rows) == self.layers[0].rows:
             moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
         used = None
         if isinstance(self.position, Tensor):

@@ -67,8 +67,9 @@ class WordsFirstDecoder(Decoder):
         self, inputs: Tensor, sums: Tensor, place: Tensor, context: Tensor, positions: Tensor | None
     ) -> Tensor:
         """(..., D)"""
-        places = self.places(place.clamp(max=PLACES - 1)) * self.embedding.scale
-        x = self.input_norm(inputs) + places + self.sum(self.sum_norm(sums)) + context
+        of_place = self.places(place.clamp(max=PLACES - 1))
+        x = torch.add(self.input_norm(inputs), of_place, alpha=self.embedding.scale)
+        x = x + self.sum(self.sum_norm(sums)) + context
         dropped: Tensor = self.dropout(x if positions is None else x + positions)
         return dropped
 
