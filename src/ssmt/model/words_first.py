@@ -40,7 +40,7 @@ class WordsFirstDecoder(Decoder):
         self.word_layers, self.attends = config.word_layers, config.character_attention
         self.places = nn.Embedding(PLACES, config.width)
         nn.init.normal_(self.places.weight, std=config.width**-0.5)
-        # An input is the sum of up to L embeddings, a word that of many inputs: without norms they would drown positions.
+        # An input is the sum of up to L embeddings, a word that of many inputs: without norms positions would drown.
         self.input_norm, self.sum_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.word_norm, self.context_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.sum = linear(config.width, config.width)
