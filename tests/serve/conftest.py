@@ -10,20 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-
-import ssmt
-from ssmt.progress import Reporter
-from ssmt.text.preparation import TrainingFiles
-from ssmt.translator import Translator
-
-pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
-
 import uvicorn
 from fastapi.testclient import TestClient
 
+import ssmt
+from ssmt.progress import Reporter
 from ssmt.serve import server
 from ssmt.serve.app import create_app
 from ssmt.serve.service import Service
+from ssmt.text.preparation import TrainingFiles
+from ssmt.translator import Translator
 
 SETTINGS = [
     *("text.source_vocabulary=60", "text.lexicon_size=80", "text.longest_segment=4"),
