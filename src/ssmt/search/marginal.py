@@ -67,6 +67,11 @@ class MarginalScorer:
         scores = self.mass.log().add_(self.total.unsqueeze(1))
         return scores.masked_fill_(~self.request.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
 
+    def masses_by_length(self) -> Tensor:
+        """The mass of every next character, by how many characters its segment has before it. (L, N, C)"""
+        parts = [part for part in (self.entries, self.spellings) if part is not None]
+        return torch.stack([part.masses_by_length() for part in parts]).sum(dim=0)
+
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         self.length += 1
         chosen = self.mass.view(-1).index_select(0, rows * self.C + symbols)

@@ -137,6 +137,18 @@ class OpenEntries:
         place = row.mul_(trie.alphabet_size).add_(trie.edge_character.index_select(0, edge))
         return self.first.view(-1).index_add(0, place, mass).view(self.first.shape)
 
+    def masses_by_length(self) -> Tensor:
+        """The same by how many characters the segment has read. (L, N, C)"""
+        first, weight = self.first, self.weight
+        by_length = [first]
+        self.first = torch.zeros_like(first)
+        for length in range(len(weight)):
+            self.weight = torch.zeros_like(weight)
+            self.weight[length] = weight[length]
+            by_length.append(self.masses())
+        self.first, self.weight = first, weight
+        return torch.stack(by_length)
+
     def advance(self, rows: Tensor, characters: Tensor, scale: Tensor) -> Tensor:
         """The new row i is the old `rows[i]` with one more character, and its weights are to be multiplied by a scale.
         Returns the probability that a segment ends there. (N,)"""

@@ -83,7 +83,9 @@ class OpenSpellings:
         self.spelling = characters.advance(Spelling(hidden, cell), inputs)
         self.next = characters.log_probs_of_both(self.spelling, N).exp_()
         ends = self.next[N:, self.eom]
-        if not self.proper:  # nothing but letters goes on inside, and `</s>` pays for its `<eom>` too, as in the lattice
+        if (
+            not self.proper
+        ):  # nothing but letters goes on inside, and `</s>` pays for its `<eom>` too, as in the lattice
             ends = ends.clone()
             self.next[N:].mul_(self.is_word)
             new = Spelling(self.spelling.hidden[:N], self.spelling.cell[:N])
