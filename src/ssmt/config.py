@@ -51,6 +51,7 @@ MANY = 10**9
 LONGEST_TEXT = 1_000_000  # characters of a line
 LARGEST_VOCABULARY = 1_000_000
 LARGEST_RATIO = 100.0  # target characters for one of the source
+ORIGIN = r"[A-Za-z0-9][\w-]{0,39}"
 LANGUAGE_CODE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}"
 
 
@@ -125,6 +126,49 @@ class TextConfig(Section):
     @classmethod
     def _check_language(cls, code: str | None) -> str | None:
         return code if code is None else language_code(code)
+
+
+class CorpusConfig(Section):
+    """Sentence pairs: files for each side, or files that hold both (TSV, JSON lines, TMX)."""
+
+    source: tuple[str, ...] = Field((), description="a file, or several, of the source side")
+    target: tuple[str, ...] = Field((), description="as many files of the target side, line i belonging to line i")
+    pairs: tuple[str, ...] = Field((), description="or files of both sides: TSV, JSON lines or TMX")
+    source_language: str | None = Field(None, description="code of the source language")
+    target_language: str | None = Field(None, description="code of the target language")
+    weight: float = Field(1.0, gt=0, le=1000, description="how many times in an epoch its pairs are trained on")
+    origin: str | None = Field(None, description="where the text comes from, in a word, such as backtranslated")
+    tagged: bool = Field(False, description="put a symbol for the origin in front of its sources")
+
+    @field_validator("source", "target", "pairs", mode="before")
+    @classmethod
+    def _one_or_several(cls, files: Any) -> Any:
+        return (str(files),) if isinstance(files, str | Path) else files
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
+
+    @model_validator(mode="after")
+    def _check(self) -> CorpusConfig:
+        if bool(self.pairs) == bool(self.source or self.target):
+            raise ValueError("a corpus has source and target, or pairs")
+        if len(self.source) != len(self.target):
+            counts = f"{len(self.source)} of the source and {len(self.target)} of the target"
+            raise ValueError(f"a corpus has as many files of one side as of the other, and here are {counts}")
+        if self.tagged and not self.origin:
+            raise ValueError("tagged goes with an origin: that is the tag")
+        if self.origin is not None and re.fullmatch(ORIGIN, self.origin) is None:
+            raise ValueError(f"origin {self.origin!r}: expected one word of letters, digits, - and _")
+        return self
+
+
+class DataConfig(Section):
+    """The sentence pairs, where they are not given as files of their own; see docs/data.md."""
+
+    train: tuple[CorpusConfig, ...] = Field((), description="corpora to train on")
+    valid: tuple[CorpusConfig, ...] = Field((), description="corpora to validate on")
 
 
 class NetworkConfig(Section):
@@ -255,6 +299,7 @@ class Config(Section):
     model: str = Field(
         "ssmt", description="ssmt, or a Transformer on subwords: cut by bpe, by ulm, or by a first model (dpe)"
     )
+    data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
@@ -350,8 +395,9 @@ def commented_yaml(config: Config) -> str:
         section = getattr(config, name)
         if isinstance(section, Section):
             lines = [f"# {section.__doc__}", f"{name}:"]
+            values = section.model_dump(mode="json")
             for key, inner in type(section).model_fields.items():
-                lines.append(line("  ", key, getattr(section, key), inner.description))
+                lines.append(line("  ", key, values[key], inner.description))
         else:
             lines = [line("", name, section, field.description)]
         blocks.append("\n".join(lines) + "\n")
@@ -411,6 +457,8 @@ def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:
     def says(content: Any, path: Sequence[Any]) -> bool:
         if not path:
             return True
+        if isinstance(content, list | tuple) and isinstance(path[0], int):
+            return path[0] < len(content) and says(content[path[0]], path[1:])
         return isinstance(content, Mapping) and path[0] in content and says(content[path[0]], path[1:])
 
     return next((name for name, layer in reversed(layers) if says(layer, path)), layers[-1][0])

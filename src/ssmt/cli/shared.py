@@ -20,7 +20,7 @@ from ssmt.text.lines import read_lines, read_parallel
 if TYPE_CHECKING:
     import torch
 
-    from ssmt.config import Preset
+    from ssmt.config import CorpusConfig, Preset
     from ssmt.translator import Translator
 
 VERBS = (
@@ -138,12 +138,11 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def chosen_preset(device: torch.device, source: Path | None) -> Preset:
-    """The preset for a training text, where none is asked for."""
+def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Preset:
+    """The preset for training corpora, where none is asked for."""
     from ssmt.training.presets import choose_preset
 
-    assert source is not None
-    chosen, why = choose_preset(device, source)
+    chosen, why = choose_preset(device, corpora)
     reporter.say(f"{why}; --preset takes another")
     return chosen
 

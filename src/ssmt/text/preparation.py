@@ -1,4 +1,4 @@
-"""From two raw text files to a vocabulary and memory-mapped corpora, with nothing prepared by hand."""
+"""From raw text files to a vocabulary and memory-mapped corpora, with nothing prepared by hand."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ssmt.config import LARGEST_RATIO, TextConfig
+from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import Corpus, Encode, PairReader, write_corpus
+from ssmt.text.corpus import Corpus, Encode, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
+from ssmt.text.pairs import PairReader
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary, encode_targets
 
@@ -28,10 +29,18 @@ MOST_SEEN = 0.1  # of the validation pairs: so many short sentences may be in an
 
 @dataclass(frozen=True)
 class TrainingFiles:
+    """The simplest data: a file for each side, to train on and to validate on."""
+
     source: Path
     target: Path
     valid_source: Path
     valid_target: Path
+
+    @property
+    def data(self) -> DataConfig:
+        train = CorpusConfig(source=(str(self.source),), target=(str(self.target),))
+        valid = CorpusConfig(source=(str(self.valid_source),), target=(str(self.valid_target),))
+        return DataConfig(train=(train,), valid=(valid,))
 
 
 class Prepared(NamedTuple):
@@ -52,7 +61,7 @@ class TrainingText:
     def lines(self, *sides: int) -> list[str]:
         """Lines to learn subwords from, of the source (1), of the target (2) or of both; every n-th of very many."""
         stride = -(-self.count * len(sides) // MOST_TRAINING_LINES)
-        return [pair[1:][side - 1] for pair in islice(self.pairs, 0, None, stride) for side in sides]
+        return [(pair.source, pair.target)[side - 1] for pair in islice(self.pairs, 0, None, stride) for side in sides]
 
 
 Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary and writes the corpora
@@ -106,16 +115,20 @@ def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig)
 
 
 def prepare(
-    files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter, learn: Learn = learn_segmental
+    files: TrainingFiles | DataConfig,
+    config: TextConfig,
+    directory: Path,
+    reporter: Reporter,
+    learn: Learn = learn_segmental,
 ) -> Prepared:
     """Learn the vocabulary and write `directory/train` and `directory/valid`. Nothing is written if a line is bad."""
-    train = PairReader(files.source, files.target, config)
-    valid = PairReader(files.valid_source, files.valid_target, config)
+    data = files.data if isinstance(files, TrainingFiles) else files
+    train, valid = PairReader(data.train, config), PairReader(data.valid, config)
 
     characters: set[str] = set()
     ratios = array("f")
     held_out, seen = _pairs_of(valid), set[int]()
-    for _, source, target in train:
+    for _, source, target, _ in train:
         characters.update(target)
         ratios.append(len(target) / max(len(source), SHORT_SOURCE))
         if (pair := hash((source, target))) in held_out:
@@ -133,8 +146,16 @@ def prepare(
     reporter.say(f"{plural(count, 'training pair')}, {plural(len(characters), 'target character')}")
 
     def write(encode_sources: Encode, encode_targets: Encode, sizes: tuple[int, int]) -> Corpus:
-        write_corpus(directory / "train", train, encode_sources, encode_targets, sizes)
-        write_corpus(directory / "valid", valid, encode_sources, encode_targets, sizes, with_text=True)
+        for part, pairs in (("train", train), ("valid", valid)):
+            write_corpus(
+                directory / part,
+                pairs,
+                encode_sources,
+                encode_targets,
+                sizes,
+                with_text=part == "valid",
+                groups=pairs.groups,
+            )
         return Corpus(directory / "train")
 
     vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
@@ -144,18 +165,18 @@ def prepare(
 
 def _pairs_of(pairs: PairReader) -> set[int]:
     """The different pairs, by their hashes."""
-    return {hash((source, target)) for _, source, target in pairs}
+    return {hash((source, target)) for _, source, target, _ in pairs}
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:
     unknown: dict[str, int] = {}  # character -> first line
-    for number, _, target in valid:
+    for number, _, target, _ in valid:
         for character in alphabet.unknown_characters(target):
             unknown.setdefault(character, number)
     if valid.skipped:
         reporter.warn(f"{plural(valid.skipped, 'validation pair')} left out: empty or too long")
     if unknown:
         reporter.warn(
-            f"{valid.target}, line {min(unknown.values())}: validation text has characters that the "
+            f"{valid.place(min(unknown.values()))}: validation text has characters that the "
             f"training text lacks ({len(unknown)}); they count as <unk>: {describe_characters(list(unknown))}"
         )
