@@ -111,6 +111,15 @@ class TextConfig(Section):
     longest_target: int = Field(
         1000, ge=1, le=LONGEST_TEXT, description="characters of the longest target line that is accepted"
     )
+    language_temperature: float = Field(
+        5.0,
+        ge=1,
+        le=1e6,
+        description="balances several languages in the lexicon and the subwords: 1 by their text, more: more evenly",
+    )
+    tag_source: bool = Field(
+        False, description="ask for the target language in front of the source too, as models on subwords always do"
+    )
     length_ratio: float | None = Field(
         None,
         gt=0,
@@ -240,6 +249,12 @@ class TrainingConfig(Section):
     )
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
+    language_temperature: float = Field(
+        1.5,
+        ge=1,
+        le=1e6,
+        description="balances several languages in an epoch's batches: 1 by their pairs, more: more evenly",
+    )
     accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
     learning_rate: float = Field(
         5e-4, gt=0, le=1e30, description="highest learning rate, reached at the end of the warm-up"
@@ -316,6 +331,7 @@ class Config(Section):
                 "lexicon": segmenter.lexicon,
                 "lexicon_file": self.text.lexicon_file if segmenter.lexicon == "file" else None,
                 "longest_segment": segmenter.longest_segment,
+                "tag_source": True,  # as the second model, which has the same source
             },
             "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},

@@ -15,6 +15,8 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+UNSAID = -1  # in the place of a start symbol: there are several, by language
+
 
 class BatchSymbols(NamedTuple):
     """What a vocabulary puts around the ids of a batch."""
@@ -61,6 +63,7 @@ def make_batch(
 ) -> Batch:
     """`languages`: of the targets, where a batch has several."""
     starts = [symbols.start] * len(targets)
+    assert languages is not None or symbols.start != UNSAID, "which language is asked for?"
     if languages is not None:
         starts = [symbols.starts[language or ""] for language in languages]
     lengths = [len(np.atleast_1d(target)) for target in targets]

@@ -5,6 +5,7 @@ Millions of pairs fit, because only the arrays of line offsets are ever wholly i
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from array import array
@@ -23,6 +24,7 @@ from ssmt.text.lines import read_lines
 from ssmt.text.pairs import Group, Pair, repetitions
 
 CHUNK_LINES = 10_000
+CHUNK_IDS = 1 << 20
 MOST_WEIGHT = 1000  # of a corpus
 DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
@@ -60,13 +62,18 @@ class Sentences:
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    def chunks(self, size: int = 1 << 20) -> Iterator[npt.NDArray[np.int64]]:
+    def chunks(self, size: int = CHUNK_IDS) -> Iterator[npt.NDArray[np.int64]]:
         """The whole text in pieces of about `size` ids, cut at sentence ends."""
+        for start, stop in self.spans(size):
+            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+
+    def spans(self, size: int = CHUNK_IDS) -> Iterator[tuple[int, int]]:
+        """The first sentence of each such piece, and the one after its last."""
         start = 0
         while start < len(self):
             stop = int(np.searchsorted(self.offsets, self.offsets[start] + size, side="right")) - 1
             stop = max(stop, start + 1)
-            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+            yield start, stop
             start = stop
 
 
@@ -122,6 +129,7 @@ class Corpus:
                 or int(self.characters.min()) < 1
             ):
                 raise ValueError("it has empty sentences")
+            self.rows = np.arange(len(self.lines))  # those that batches are made of
         except (ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError) as error:
             raise UserError(
                 f"{directory}: the prepared data is damaged or missing ({error}); begin a new run"
@@ -135,6 +143,24 @@ class Corpus:
         for side, size in zip((self.source, self.target), sizes, strict=True):
             if len(side.ids) and int(side.ids.max()) >= size:
                 raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+
+    @property
+    def languages(self) -> list[str]:
+        """The target languages that are named, in the order of their codes."""
+        return sorted({group.target_language for group in self.groups if group.target_language})
+
+    def only(self, language: str) -> Corpus:
+        """The same corpus, with batches of one target language."""
+        is_wanted = np.array([group.target_language == language for group in self.groups])
+        part = copy.copy(self)
+        part.rows = np.flatnonzero(is_wanted[self.group_of_pair])
+        return part
+
+    def target_weights(self, times: Sequence[float]) -> Iterator[npt.NDArray[np.float64]]:
+        """For each of the target's chunks, how many times each id counts, by the group of its pair."""
+        of_pair = np.array(times, dtype=np.float64)[self.group_of_pair]
+        for start, stop in self.target.spans():
+            yield np.repeat(of_pair[start:stop], self.target.lengths[start:stop])
 
     def texts(self, indices: Iterable[int]) -> list[tuple[str, str]]:
         """The raw pairs, of a corpus that was written with them."""
@@ -174,7 +200,7 @@ class Corpus:
         """
         lengths = self.characters
         if seed is None:
-            order = np.lexsort((self.source.lengths, lengths))
+            order = self.rows[np.lexsort((self.source.lengths[self.rows], lengths[self.rows]))]
         else:
             random = np.random.default_rng((seed, epoch))
             drawn = self._drawn(temperature, random)
