@@ -89,7 +89,7 @@ def _allowed(field: FieldInfo) -> str:
     if get_origin(field.annotation) is Literal:
         words = _listed(get_args(field.annotation))
     elif get_origin(field.annotation) is tuple:
-        words = "list of corpora" if kinds[0] is CorpusConfig else "file or list of files"
+        words = "list of corpora" if kinds[0] is CorpusConfig else "text, or a list of texts"
     else:
         (kind,) = kinds
         words = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[kind]

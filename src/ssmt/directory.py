@@ -1,6 +1,7 @@
 """A model is a directory: config.json, model.safetensors, source.model (imported models: source.json), and of the
 target alphabet.json and lexicon.txt or, where text is cut before training, target.model (bpe and ulm; none if the
-languages share their subwords) or target.txt (dpe). `segmenter/` is the model directory of dpe's first model.
+languages share their subwords) or target.txt (dpe). `segmenter/` is the model directory of dpe's first model, and
+`from/` that of the model which a run began with: until the run has weights of its own, it is the model.
 
 Nothing in it can run code when it is loaded.
 """
@@ -22,6 +23,7 @@ from ssmt.registry import build, kind_of
 from ssmt.text.vocabulary import BothSides
 
 CONFIG, WEIGHTS, SEGMENTER = "config.json", "model.safetensors", "segmenter"
+FROM = "from"  # in a run's directory: the model that it began with
 VOCABULARIES = ("source.model", "source.json", "target.model", "target.txt", "alphabet.json", "lexicon.txt")
 _DIGEST = "vocabulary"  # in the state of the weights' file
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # what weights are kept in, by safetensors' names
@@ -70,6 +72,8 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
     config = load_config(directory)
     path = directory / WEIGHTS
     if not path.exists():
+        if (directory / FROM / CONFIG).exists():
+            return load_model(directory / FROM, device)
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
     require_regular(path)
     vocabulary = kind_of(config).vocabulary.load(directory)

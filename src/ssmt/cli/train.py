@@ -20,7 +20,16 @@ from ssmt.cli.shared import (
     reporter,
     set_threads,
 )
-from ssmt.config import Config, CorpusConfig, DataConfig, Preset, commented_yaml, compose, with_settings
+from ssmt.config import (
+    Config,
+    CorpusConfig,
+    DataConfig,
+    Preset,
+    commented_yaml,
+    compose,
+    compose_from,
+    with_settings,
+)
 from ssmt.errors import UserError
 from ssmt.files import keeping_streams
 from ssmt.progress import plural
@@ -61,6 +70,20 @@ def train(
     max_updates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N updates.")] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N epochs.")] = None,
     max_minutes: Annotated[float | None, typer.Option(min=0, metavar="N", help="Stop after N minutes.")] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="MODEL", help="Begin with this model's weights, vocabulary and settings."),
+    ] = None,
+    take: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART", help="With --from: take only this part, such as encoder; can be given many times."
+        ),
+    ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="With --from: leave this part as it is, such as encoder.embedding."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output; needs no files.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = None,
     threads: ThreadsOption = None,
@@ -73,6 +96,7 @@ def train(
     `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
     from ssmt.devices import choose_device
+    from ssmt.directory import load_config
     from ssmt.registry import warn_of_changes_without_effect
     from ssmt.training import run
 
@@ -97,7 +121,17 @@ def train(
             asked = compose(preset or "base", config, settings) if given else None
             run.adopt(output, lambda saved: asked or with_settings(saved, settings))
         else:
-            listed = compose(preset or "base", config, settings).data
+            if from_ is not None and preset is not None:
+                raise UserError(
+                    "--preset: a run --from a model has that model's settings; change single ones with --set"
+                )
+            if from_ is None and (take or freeze):
+                raise UserError("--take and --freeze go with --from MODEL")
+            old = None if from_ is None else load_config(from_)
+            if from_ is not None:
+                begun = {"model": str(from_), "take": list(take or []), "freeze": list(freeze or [])}
+                settings = [f"start={json.dumps(begun)}", *settings]
+            listed = (compose_from(old, config, settings) if old else compose(preset or "base", config, settings)).data
             missing = [
                 option
                 for part, (sides, both) in files.items()
@@ -110,9 +144,12 @@ def train(
             data = DataConfig(
                 **{part: (*getattr(listed, part), *_corpora(*of_part)) for part, of_part in files.items()}
             )
-            start = preset or ("base" if config else chosen_preset(chosen_device, data.train))
-            composed = compose(start, config, settings)
-            warn_of_changes_without_effect(compose(start), composed, reporter)
+            if old is not None:
+                before, composed = compose_from(old), compose_from(old, config, settings)
+            else:
+                start = preset or ("base" if config else chosen_preset(chosen_device, data.train))
+                before, composed = compose(start), compose(start, config, settings)
+            warn_of_changes_without_effect(before, composed, reporter)
             run.begin(data, output, composed, reporter)
         stopped_by = run.train(output, chosen_device, reporter)
     if stopped_by:
