@@ -180,7 +180,7 @@ def test_a_frozen_part_stays_and_the_others_learn(old: Path, data: DataConfig, t
 
 
 def test_a_part_can_be_taken_alone(old: Path, data: DataConfig, tmp_path: Path) -> None:
-    """The rest is as in a run from nothing, and the source's vocabulary is learnt anew where the encoder is not taken."""
+    """The rest is as in a run from nothing; the source's vocabulary is learnt anew where the encoder is not taken."""
     kind = load_config(old).model
     if kind == "dpe":
         pytest.skip("its vocabulary is there after two stages; bpe has the same network")

@@ -17,7 +17,7 @@ def trained(directory: Path, output: Path) -> Trainer:
     trainer = trainer_of(directory, output)
     for start in (0, 4):
         batch = trainer.train_corpus.batch(range(start, start + 4))
-        trainer._update([batch], batch.characters)
+        trainer._update([batch], batch.characters, 0.001)
     return trainer
 
 
@@ -52,7 +52,7 @@ def test_names_are_those_of_the_checkpoints_that_are_there(model_directory: Path
     count = len(list(trainer.network.parameters()))
     moments = {f"optimiser.{row}.{name}" for row in range(count) for name in ("step", "exp_avg", "exp_avg_sq")}
     assert tensors.keys() == weights | moments | {"random.cpu"}
-    places = {"update", "epoch", "batch", "seconds"}
+    places = {"update", "epoch", "batch", "seconds", "cpu_seconds"}
     assert state.keys() == places | {"best", "validations_since_best", "validated_at", "finished_at"}
 
 

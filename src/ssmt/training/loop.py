@@ -27,7 +27,7 @@ from ssmt.training.limits import Forecast, Limit, reached_limit, share_of_run
 from ssmt.training.log import RunLog
 from ssmt.training.meter import Meter
 from ssmt.training.precision import precision_of
-from ssmt.training.schedule import inverse_square_root
+from ssmt.training.schedule import learning_rate
 from ssmt.training.signals import StopRequest
 from ssmt.training.state import State, capture, restore
 from ssmt.training.validation import cost, in_words, measure
@@ -88,7 +88,12 @@ class Trainer:
         forecast = Forecast(self.settings, self.reporter)
         for batches, epoch_batches in self._batches():
             forecast.begin(self.state, epoch_batches)
-            self._update(batches, sum(batch.characters for batch in batches))
+            began = time.process_time()
+            rate = learning_rate(
+                self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
+            )
+            self._update(batches, sum(batch.characters for batch in batches), rate)
+            self.state.cpu_seconds += time.process_time() - began
             self.last_batches = batches
             self.state.batch += len(batches)
             self.state.seconds = time.monotonic() - self.begun
@@ -109,11 +114,10 @@ class Trainer:
                 chosen = order[start : start + settings.accumulate]
                 yield [corpus.batch(indices, epoch) for indices in chosen], len(order)
 
-    def _update(self, batches: Sequence[Batch], characters: int) -> None:
+    def _update(self, batches: Sequence[Batch], characters: int, rate: float) -> None:
         """One step of the optimiser. The summed loss is divided by `characters`: those of the whole update, of which
         another process may have batches too."""
         self.model.train()
-        rate = inverse_square_root(self.state.update + 1, self.settings.learning_rate, self.settings.warmup_updates)
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
@@ -212,7 +216,7 @@ class Trainer:
             epoch=self.state.epoch,
             **{f"valid_{name}": value for name, value in measured.items()},
             improved=improved,
-            minutes=round(self.state.seconds / 60, 3),
+            **self._minutes(),
         )
         # The checkpoint before the model: a run that ends between the two keeps the model when it goes on (`resume`).
         self._save()
@@ -237,7 +241,7 @@ class Trainer:
             **{f"average_{name}": value for name, value in measured.items()},
             averaged=self.settings.average_last,
             improved=improved,
-            minutes=round(self.state.seconds / 60, 3),
+            **self._minutes(),
         )
         self.reporter.say(f"Average of the last models: {in_words(measured)}{' (kept)' if improved else ''}")
 
@@ -268,8 +272,12 @@ class Trainer:
             f"{numbers['characters_per_second']:,.0f} chars/s",
         )
         if state.update % LOG_EVERY == 0:
-            self.log.write(state.update, epoch=state.epoch, minutes=round(state.seconds / 60, 3), **numbers)
+            self.log.write(state.update, epoch=state.epoch, **self._minutes(), **numbers)
             self.meter.reset()
+
+    def _minutes(self) -> dict[str, float]:
+        """How long the run has taken, for the log."""
+        return {"minutes": round(self.state.seconds / 60, 3), "cpu_minutes": round(self.state.cpu_seconds / 60, 3)}
 
     # Stopping and going on
 

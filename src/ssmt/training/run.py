@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ssmt.config import Config, DataConfig, changed, differences
+from ssmt.config import LIMITS, Config, DataConfig, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
@@ -40,8 +40,7 @@ from ssmt.training import segmented, start
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
-# What may differ between the sessions of one run: it does not change any update.
-LIMITS = ("max_epochs", "max_updates", "max_minutes")
+# What may differ between the sessions of one run: where it ends, not what it learns from.
 CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
