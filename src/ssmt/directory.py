@@ -43,10 +43,10 @@ def save_config(directory: Path, config: Config) -> None:
 
 def save_weights(directory: Path, weights: dict[str, Tensor]) -> None:
     """The weights of a directory's model, with a digest of the vocabulary that they belong to."""
-    tensors.save(directory / WEIGHTS, weights, {_DIGEST: _digest(directory)})
+    tensors.save(directory / WEIGHTS, weights, {_DIGEST: vocabulary_digest(directory)})
 
 
-def _digest(directory: Path) -> str:
+def vocabulary_digest(directory: Path) -> str:
     """Of the vocabulary's files: another vocabulary of the same size would make garbage without a word."""
     content = hashlib.sha256()
     for name in VOCABULARIES:
@@ -82,7 +82,7 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
         weights, state = tensors.load(path, foreign=True)
     except tensors.DamagedError as error:
         raise UserError(f"{path}: is damaged ({error}); copy it anew, or train on from its checkpoints") from None
-    if state.get(_DIGEST, digest := _digest(directory)) != digest:
+    if state.get(_DIGEST, digest := vocabulary_digest(directory)) != digest:
         raise UserError(
             f"{path}: was trained with another vocabulary than the one beside it; copy the whole directory anew"
         )

@@ -105,12 +105,13 @@ def test_a_larger_network_with_its_new_symbols_shut_is_the_old_one(old: Path, da
     start.begin(network, part, config)
     known = load_model(original, CPU)[0].double().eval()
     network = network.double().eval()
-    assert all(new > before for new, before in zip(vocabulary.sizes, known.vocabulary.sizes, strict=True))
+    assert vocabulary.sizes[1] > known.vocabulary.sizes[1]
     kinds = {"target": {*known.vocabulary.rows("target")}}
     with torch.no_grad():
         if isinstance(network, SSMT):
             assert isinstance(vocabulary, Vocabulary)
-            assert len(vocabulary.lexicon) == 150
+            assert len(vocabulary.lexicon) > len(known.vocabulary.rows("entries"))
+            assert len(vocabulary.lexicon) == 150 or config.text.lexicon == "bpe"
             kinds["entries"] = {*known.vocabulary.rows("entries")}
             for name, weight in network.state_dict().items():
                 kind = network.ROWS.get(name)
@@ -132,7 +133,7 @@ def test_a_larger_network_with_its_new_symbols_shut_is_the_old_one(old: Path, da
         batch = make_batch(encoded, vocabulary.encode_targets(targets), vocabulary.batch_symbols, languages=starts)
         with torch.no_grad():
             results.append(model.log_probability(batch))
-    assert results[1].tolist() == pytest.approx(results[0].tolist(), rel=1e-6)  # label: logits are cut to float32
+    assert results[1].tolist() == pytest.approx(results[0].tolist(), rel=1e-6)  # some sums are float32
 
 
 def test_what_was_learnt_before_helps(old: Path, data: DataConfig, tmp_path: Path) -> None:
@@ -189,7 +190,7 @@ def test_a_part_can_be_taken_alone(old: Path, data: DataConfig, tmp_path: Path) 
     run.begin(only(data, named=False), tmp_path / "new", continued(old, *settings, take=take), Reporter())
     vocabulary, config = load_description(tmp_path / "new")
     known, _ = load_model(old, CPU)
-    assert len(vocabulary.source) == 50
+    assert len(vocabulary.source) < len(known.vocabulary.source)
     assert vocabulary.rows("target") == known.vocabulary.rows("target")
     torch.manual_seed(5)
     network = build(vocabulary, config)

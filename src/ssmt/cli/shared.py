@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.config import OTHER_NAMES
+from ssmt.config import OTHER_NAMES, CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.files import as_json
-from ssmt.progress import Reporter, TerminalReporter, tracked
+from ssmt.progress import Reporter, TerminalReporter, plural, tracked
 from ssmt.text.lines import read_lines, read_parallel
 
 if TYPE_CHECKING:
     import torch
 
-    from ssmt.config import CorpusConfig, Preset
+    from ssmt.config import Preset
     from ssmt.translator import Translator
 
 VERBS = (
     "demo",
+    "clean",
     "train",
     "translate",
     "segment",
@@ -100,6 +101,10 @@ app = typer.Typer(
 reporter = TerminalReporter()
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
+ModelsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="MODEL...", help="A model directory; several translate together.", show_default=False),
+]
 SourceOption = Annotated[str, typer.Option(metavar="F", help="Source text, one sentence a line; - is standard input.")]
 TargetOption = Annotated[str, typer.Option(metavar="F", help="Target text, line i belongs to source line i.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="F", help="Where to write; - is standard output.")]
@@ -151,6 +156,19 @@ def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Pres
     return chosen
 
 
+def corpora_of(sides: dict[str, list[str] | None], both: Sequence[str] | None) -> Iterator[CorpusConfig]:
+    """The corpora that options name: one of files for each side, one of files with both."""
+    counts = {option: len(paths or ()) for option, paths in sides.items()}
+    if len({*counts.values()}) > 1:
+        listed = " and ".join(f"{option} {plural(count, 'time')}" for option, count in counts.items())
+        raise UserError(f"There must be as many files of one side as of the other: {listed}")
+    source, target = sides.values()
+    if source and target:
+        yield CorpusConfig(source=tuple(source), target=tuple(target))
+    if both:
+        yield CorpusConfig(pairs=tuple(both))
+
+
 def reporter_beside(stream: TextIO) -> Reporter:
     """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch."""
     return Reporter() if stream.isatty() else reporter
@@ -162,19 +180,23 @@ def exit_status(signal: str) -> int:
 
 
 def load_translator(
-    model: Path,
+    model: Path | list[Path],
     device: str,
     threads: int | None,
     pretokenised: bool = False,
     int8: bool = False,
     to: str | None = None,
 ) -> Translator:
-    from ssmt.translator import Translator
+    from ssmt.translator import EnsembleTranslator, Translator
 
     set_threads(threads)
-    translator = Translator.load(model, device, pretokenised, int8)
+    models = [model] if isinstance(model, Path) else model
+    if len(models) > 1:
+        translator: Translator = EnsembleTranslator.of(models, device, pretokenised, int8)
+    else:
+        translator = Translator.load(models[0], device, pretokenised, int8)
     if to is None and translator.languages:
-        raise UserError(f"{model}: translates into {', '.join(translator.languages)}; --to says into which")
+        raise UserError(f"{models[0]}: translates into {', '.join(translator.languages)}; --to says into which")
     return translator if to is None else translator.into(to)
 
 

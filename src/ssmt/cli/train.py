@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,13 +15,13 @@ from ssmt.cli.shared import (
     Verb,
     app,
     chosen_preset,
+    corpora_of,
     exit_status,
     reporter,
     set_threads,
 )
 from ssmt.config import (
     Config,
-    CorpusConfig,
     DataConfig,
     Preset,
     commented_yaml,
@@ -32,7 +31,6 @@ from ssmt.config import (
 )
 from ssmt.errors import UserError
 from ssmt.files import keeping_streams
-from ssmt.progress import plural
 
 
 @app.command(cls=Verb)
@@ -142,7 +140,7 @@ def train(
                 nothing = f" ({output} holds no run to resume)" if resume else ""
                 raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
             data = DataConfig(
-                **{part: (*getattr(listed, part), *_corpora(*of_part)) for part, of_part in files.items()}
+                **{part: (*getattr(listed, part), *corpora_of(*of_part)) for part, of_part in files.items()}
             )
             if old is not None:
                 before, composed = compose_from(old), compose_from(old, config, settings)
@@ -156,19 +154,6 @@ def train(
         command = f"ssmt train --output {shlex.quote(str(output))} --resume"
         reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
-
-
-def _corpora(sides: dict[str, list[str] | None], both: Sequence[str] | None) -> Iterator[CorpusConfig]:
-    """The corpora that options name: one of files for each side, one of files with both."""
-    counts = {option: len(paths or ()) for option, paths in sides.items()}
-    if len({*counts.values()}) > 1:
-        listed = " and ".join(f"{option} {plural(count, 'time')}" for option, count in counts.items())
-        raise UserError(f"There must be as many files of one side as of the other: {listed}")
-    source, target = sides.values()
-    if source and target:
-        yield CorpusConfig(source=tuple(source), target=tuple(target))
-    if both:
-        yield CorpusConfig(pairs=tuple(both))
 
 
 @app.command("config", cls=Verb)

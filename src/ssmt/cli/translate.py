@@ -16,6 +16,7 @@ from ssmt.cli.shared import (
     DeviceOption,
     JsonOption,
     ModelArgument,
+    ModelsArgument,
     OutputOption,
     PretokenisedOption,
     Record,
@@ -48,7 +49,7 @@ PROMPT = "> "
 
 @app.command(cls=Verb)
 def translate(
-    model: ModelArgument,
+    model: ModelsArgument,
     input: Annotated[
         str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
     ] = STANDARD_STREAM,
@@ -113,7 +114,8 @@ def translate(
 ) -> None:
     """Translate, line by line, as the lines come.
 
-    An empty line gives an empty line. A line longer than the model's limit is translated in parts at sentence ends.
+    With several models of one vocabulary, probabilities are averaged. An empty line gives an empty line. A line longer
+    than the model's limit is translated in parts at sentence ends.
     """
     from ssmt.translator import Translation
 

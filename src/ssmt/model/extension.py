@@ -2,7 +2,7 @@
 
 A symbol that both know keeps its rows, wherever they are now. A new one begins as the mean of what it is made of: a
 lexicon entry of its characters, a character of all characters, a language of those that are known (or of `</s>`, with
-which every target began).
+which every target began). A new n-gram of the inputs begins as nothing: it is added to characters that are there.
 """
 
 from __future__ import annotations
@@ -54,9 +54,14 @@ def begin_with(network: TranslationModel, other: TranslationModel, parts: Sequen
             raise UserError(f"The model that training begins with has no weight {name!r}")
         begun = weights[name]
         if kind := network.ROWS.get(name):
-            begun = _extended(
-                begun, network.vocabulary.rows(kind), other.vocabulary.rows(kind), is_bias=name.endswith(".bias")
-            )
+            symbols, known = network.vocabulary.rows(kind), other.vocabulary.rows(kind)
+            begun = _extended(begun, symbols, known)
+            is_known = {*known}.__contains__
+            new = [row for row, symbol in enumerate(symbols) if not is_known(symbol)]
+            if kind == "ngrams":
+                begun[new] = 0.0
+            elif name.endswith(".bias") and new:  # all new ones together weigh about as one of what they are made of
+                begun[new] -= math.log1p(len(new))
         if begun.shape != state[name].shape:
             raise UserError(
                 f"The weight {name!r} of the model that training begins with has shape {tuple(begun.shape)}, and these "
@@ -66,17 +71,12 @@ def begin_with(network: TranslationModel, other: TranslationModel, parts: Sequen
     network.load_state_dict(state)
 
 
-def _extended(weight: Tensor, symbols: Sequence[str], known: Sequence[str], *, is_bias: bool) -> Tensor:
+def _extended(weight: Tensor, symbols: Sequence[str], known: Sequence[str]) -> Tensor:
     """The rows of `symbols`, from those of the `known` ones. (A table of inputs has one row more, for none of them.)"""
-    made_of = rows_made_of(symbols, known)
-    own = {symbol: row for row, symbol in enumerate(known)}
-    new = [row for row, symbol in enumerate(symbols) if symbol not in own]
     result = weight.new_empty(len(symbols), *weight.shape[1:])
-    for row, rows in enumerate(made_of):
+    for row, rows in enumerate(rows_made_of(symbols, known)):
         # One row is itself, bit for bit; a mean would be rounded.
         result[row] = weight[rows[0]] if len(rows) == 1 else weight[rows].mean(dim=0)
-    if is_bias and new:  # together, the new ones weigh about as much as one of what they are made of
-        result[new] -= math.log1p(len(new))
     return torch.cat([result, weight[len(known) :]])
 
 

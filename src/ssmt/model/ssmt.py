@@ -34,7 +34,7 @@ class SSMT(TranslationModel):
     ROWS: ClassVar[Mapping[str, RowKind]] = {
         "encoder.embedding.tokens.weight": "source",
         "decoder.embedding.tokens.weight": "target",
-        "decoder.embedding.ngrams.entries.weight": "entries",
+        "decoder.embedding.ngrams.entries.weight": "ngrams",
         "segments.characters.output.weight": "target",
         "segments.characters.output.bias": "target",
         "segments.entries.weight": "entries",

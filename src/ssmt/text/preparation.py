@@ -129,7 +129,7 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
     if text.beginning is not None and text.beginning.target:
         assert isinstance(text.beginning.vocabulary, Vocabulary)
         known = text.beginning.vocabulary.lexicon
-        size = config.lexicon_size if text.beginning.extend else 0
+        size = config.lexicon_size if text.beginning.extend and config.lexicon == "ngrams" else 0
         lexicon = most_frequent_ngrams(chunks, alphabet, size, longest, weights, known.entries)
         text.reporter.say(f"{len(lexicon) - len(known):,} lexicon entries are new")
         return lexicon

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 Many = Sequence[npt.ArrayLike]  # ids of many lines
-RowKind = Literal["source", "target", "entries"]  # symbols that networks have rows for
+# Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters.
+RowKind = Literal["source", "target", "entries", "ngrams"]
 
 
 class SourceSubwords(Protocol):
@@ -174,8 +175,9 @@ class Vocabulary(BothSides):
         return len(self.source), len(self.alphabet)
 
     def rows(self, kind: RowKind) -> Sequence[str]:
-        symbols = {"source": self.source.pieces, "target": self.alphabet.symbols, "entries": self.lexicon.texts}
-        return symbols[kind]
+        if kind == "source":
+            return self.source.pieces
+        return self.alphabet.symbols if kind == "target" else self.lexicon.texts
 
     @property
     def target_pad(self) -> int:
