@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"registry"},
     {"directory"},
     {"translator", "training"},
-    {"evaluation", "interop", "interface"},
+    {"evaluation", "interop", "interface", "backtranslation"},
     {"demo"},
     {"cli"},
     {"", "__main__"},  # the package itself, which names what users import; and `python -m ssmt`

@@ -27,6 +27,7 @@ VERBS = (
     "demo",
     "clean",
     "train",
+    "backtranslate",
     "translate",
     "segment",
     "score",
