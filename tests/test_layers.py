@@ -28,7 +28,7 @@ LAYERS: list[set[str]] = [
     {"directory"},
     {"translator", "training"},
     {"records"},
-    {"evaluation", "interop", "interface", "serve"},
+    {"evaluation", "interop", "interface", "serve", "backtranslation"},
     {"demo"},
     {"cli"},
     {"", "__main__"},  # the package itself, which names what users import; and `python -m ssmt`

@@ -158,10 +158,6 @@ SPOILED: dict[str, tuple[Callable[[Inputs], object], tuple[str, ...]]] = {
         lambda inputs: inputs.paths.update(target=inputs.directory),
         (r"inputs: is a directory, a text file is needed",),
     ),
-    "standard input": (
-        lambda inputs: inputs.paths.update(source=Path("-")),
-        (r"standard input: is read several times", "Save it"),
-    ),
 }
 
 

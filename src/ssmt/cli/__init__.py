@@ -9,6 +9,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from ssmt.cli import (  # noqa: F401 (registers the verbs)
+    backtranslate,
+    clean,
     compositional,
     demo,
     doctor,

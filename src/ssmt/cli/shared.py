@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.config import OTHER_NAMES
+from ssmt.config import OTHER_NAMES, CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.files import as_json
-from ssmt.progress import Reporter, TerminalReporter, tracked
+from ssmt.progress import Reporter, TerminalReporter, plural, tracked
 from ssmt.records import Record, has_content
 from ssmt.text.lines import read_lines, read_parallel
 
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 VERBS = (
     "demo",
+    "clean",
     "train",
+    "backtranslate",
     "translate",
     "segment",
     "score",
@@ -102,6 +104,10 @@ app = typer.Typer(
 reporter = TerminalReporter()
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
+ModelsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="MODEL...", help="A model directory; several translate together.", show_default=False),
+]
 SourceOption = Annotated[str, typer.Option(metavar="F", help="Source text, one sentence a line; - is standard input.")]
 TargetOption = Annotated[str, typer.Option(metavar="F", help="Target text, line i belongs to source line i.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="F", help="Where to write; - is standard output.")]
@@ -111,6 +117,10 @@ AllowUnknownOption = Annotated[
 ]
 PretokenisedOption = Annotated[
     bool, typer.Option("--pretokenised", help="The source is already split into the model's subwords, by blanks.")
+]
+ToOption = Annotated[
+    str | None,
+    typer.Option(metavar="CODE", help="The target language, of a model that has several.", show_default=False),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
@@ -139,14 +149,26 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def chosen_preset(device: torch.device, source: Path | None) -> Preset:
-    """The preset for a training text, where none is asked for."""
+def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Preset:
+    """The preset for training corpora, where none is asked for."""
     from ssmt.training.presets import choose_preset
 
-    assert source is not None
-    chosen, why = choose_preset(device, source)
+    chosen, why = choose_preset(device, corpora)
     reporter.say(f"{why}; --preset takes another")
     return chosen
+
+
+def corpora_of(sides: dict[str, list[str] | None], both: Sequence[str] | None) -> Iterator[CorpusConfig]:
+    """The corpora that options name: one of files for each side, one of files with both."""
+    counts = {option: len(paths or ()) for option, paths in sides.items()}
+    if len({*counts.values()}) > 1:
+        listed = " and ".join(f"{option} {plural(count, 'time')}" for option, count in counts.items())
+        raise UserError(f"There must be as many files of one side as of the other: {listed}")
+    source, target = sides.values()
+    if source and target:
+        yield CorpusConfig(source=tuple(source), target=tuple(target))
+    if both:
+        yield CorpusConfig(pairs=tuple(both))
 
 
 def reporter_beside(stream: TextIO) -> Reporter:
@@ -160,12 +182,24 @@ def exit_status(signal: str) -> int:
 
 
 def load_translator(
-    model: Path, device: str, threads: int | None, pretokenised: bool = False, int8: bool = False
+    model: Path | list[Path],
+    device: str,
+    threads: int | None,
+    pretokenised: bool = False,
+    int8: bool = False,
+    to: str | None = None,
 ) -> Translator:
-    from ssmt.translator import Translator
+    from ssmt.translator import EnsembleTranslator, Translator
 
     set_threads(threads)
-    return Translator.load(model, device, pretokenised, int8)
+    models = [model] if isinstance(model, Path) else model
+    if len(models) > 1:
+        translator: Translator = EnsembleTranslator.of(models, device, pretokenised, int8)
+    else:
+        translator = Translator.load(models[0], device, pretokenised, int8)
+    if to is None and translator.languages:
+        raise UserError(f"{models[0]}: translates into {', '.join(translator.languages)}; --to says into which")
+    return translator if to is None else translator.into(to)
 
 
 def read_pairs(source: str | None, target: str) -> tuple[list[str] | None, list[str]]:

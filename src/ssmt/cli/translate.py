@@ -15,11 +15,13 @@ from ssmt.cli.shared import (
     DeviceOption,
     JsonOption,
     ModelArgument,
+    ModelsArgument,
     OutputOption,
     PretokenisedOption,
     SourceOption,
     TargetOption,
     ThreadsOption,
+    ToOption,
     Verb,
     app,
     beginning_with,
@@ -41,7 +43,7 @@ from ssmt.records import (
     segmentation_record,
     translation_record,
 )
-from ssmt.search.options import MOST_HYPOTHESES, Normalise, SearchOptions, Stop
+from ssmt.search.options import MOST_HYPOTHESES, Candidates, Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
 
@@ -50,11 +52,12 @@ PROMPT = "> "
 
 @app.command(cls=Verb)
 def translate(
-    model: ModelArgument,
+    model: ModelsArgument,
     input: Annotated[
         str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
     ] = STANDARD_STREAM,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     pretokenised: PretokenisedOption = False,
     search: Annotated[
         str | None,
@@ -103,6 +106,12 @@ def translate(
     average_next: Annotated[
         bool, typer.Option("--average-next", help="Of dynamic decoding: average a new segment with the one before it.")
     ] = False,
+    candidates: Annotated[
+        int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="Of mbr: translations that it chooses from.")
+    ] = 50,
+    candidates_from: Annotated[
+        Candidates, typer.Option(help="Of mbr: samples, or the best of a beam of that many.")
+    ] = "samples",
     temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
     batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
@@ -114,7 +123,8 @@ def translate(
 ) -> None:
     """Translate, line by line, as the lines come.
 
-    An empty line gives an empty line. A line longer than the model's limit is translated in parts at sentence ends.
+    With several models of one vocabulary, probabilities are averaged. An empty line gives an empty line. A line longer
+    than the model's limit is translated in parts at sentence ends.
     """
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
@@ -132,8 +142,10 @@ def translate(
         average_next=average_next,
         temperature=temperature,
         seed=seed,
+        candidates=candidates,
+        candidates_from=candidates_from,
     )
-    translator = load_translator(model, device, threads, pretokenised, int8)
+    translator = load_translator(model, device, threads, pretokenised, int8, to)
     options = translator.kind.search(search).completed(options)
     score_type = translator.score_type(options.search)
     prefixes = None if prefix is None else read_lines(prefix)
@@ -188,6 +200,7 @@ def segment(
         typer.Option(metavar="F", help="Source text, line by line; without it targets are segmented on their own."),
     ] = None,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     method: Annotated[
         Literal["viterbi", "posterior"], typer.Option(help="Most probable path, or cut by boundary posterior.")
     ] = "viterbi",
@@ -217,7 +230,7 @@ def segment(
     if method == "viterbi" and threshold is not None:
         raise UserError("--threshold goes with --method posterior: the most probable path has none")
     require_other_file(output, source, target)
-    translator = load_translator(model, device, threads, pretokenised)
+    translator = load_translator(model, device, threads, pretokenised, to=to)
     segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
     options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
@@ -266,6 +279,7 @@ def score(
     source: SourceOption,
     target: TargetOption,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     best_path: Annotated[bool, typer.Option("--best-path", help="Of the best segmentation instead of all.")] = False,
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,
@@ -279,7 +293,7 @@ def score(
     Of a model on subwords, the probability of the translation as it is cut into them. --json says which.
     """
     require_other_file(output, source, target)
-    translator = load_translator(model, device, threads, pretokenised)
+    translator = load_translator(model, device, threads, pretokenised, to=to)
     sources, targets = read_parallel(source, target)
     score_type = translator.score_type(best_path=best_path)
 

@@ -1,4 +1,4 @@
-"""A training run and its directory: begun from two text files, or gone on with."""
+"""A training run and its directory: begun from text files, or gone on with."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ssmt.config import LIMITS, Config, changed, differences
+from ssmt.config import LIMITS, Config, DataConfig, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
+    FROM,
     SEGMENTER,
     VOCABULARIES,
     WEIGHTS,
@@ -27,7 +28,7 @@ from ssmt.directory import (
     save_description,
 )
 from ssmt.errors import UserError
-from ssmt.files import remove_leftovers, require_no_link
+from ssmt.files import keeping_streams, remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
@@ -35,24 +36,26 @@ from ssmt.text.preparation import TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
-from ssmt.training import segmented
+from ssmt.training import segmented, start
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: where it ends, not what it learns from.
-CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "min_epochs", "checkpoint_every")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
 LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
-FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY)
+FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY, FROM)
 WRITTEN = (WEIGHTS, *VOCABULARIES, "log.jsonl", *(name for name in FOLDERS if name != "data"))
 
 
-def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
-    """Prepare a new run. Its config is written last: a directory with one is ready to train."""
-    with alone(directory):
+def begin(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
+    """Prepare a new run. Its config, which names the files, is written last: a directory with one is ready to train."""
+    data = files.data if isinstance(files, TrainingFiles) else files
+    config = changed(config, {"data": data.model_dump()}, "data")
+    with alone(directory), keeping_streams():
         if (directory / CONFIG).exists():
             raise UserError(
                 f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
@@ -70,7 +73,7 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
                 (directory / name).unlink(missing_ok=True)
         was_empty = not any(directory.iterdir())
         try:
-            _prepare(files, directory, config, reporter)
+            _prepare(directory, config, reporter)
         except BaseException:
             if was_empty:
                 for path in directory.iterdir():
@@ -89,15 +92,16 @@ def _tidy(directory: Path) -> None:
     remove_leftovers(directory)
 
 
-def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> float | None:
-    """Everything that a run needs besides its files, its config last; returns the length ratio."""
+def _prepare(directory: Path, config: Config, reporter: Reporter) -> float | None:
+    """Everything that a run needs, its config last; returns the length ratio."""
     kind = kind_of(config)
+    config, beginning = start.keep(directory, config)
     if kind.learn is None:
         segmented.discard_other_corpora(directory)
-        ratio = _prepare(files, directory / SEGMENTER, config.of_segmenter, reporter)
+        ratio = _prepare(directory / SEGMENTER, config.of_segmenter, reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
-    vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
+    vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn, beginning)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
     if config.network.word_layers and "network.character_layers" not in kind.settings_without_effect(config):
@@ -124,7 +128,9 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     """Change the settings of a run before it goes on; only limits can change."""
     with alone(directory):
         old = load_config(directory)
-        new = reconfigure(old)
+        new = reconfigure(old).model_copy(update={"data": old.data})  # a run goes on with the text that it has read
+        if new.start.digest is None:  # written down when the run began
+            new = changed(new, {"start": {"digest": old.start.digest}}, "digest")
         if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
             new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
         conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
@@ -137,7 +143,7 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
             save_config(directory, new)
 
 
-def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
+def begin_or_adopt(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
     """Prepare a new run, or one that was begun before with the same settings but for its limits."""
     with alone(directory):
         if can_resume(directory):
@@ -178,7 +184,9 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
     vocabulary, config = load_description(directory)
     _require_memory(vocabulary, config, device)
     torch.manual_seed(config.training.seed)
-    model = build(vocabulary, config).to(device)
+    model = build(vocabulary, config)
+    start.begin(model, directory, config)
+    model = model.to(device)
     trainer = Trainer(
         model,
         config,
