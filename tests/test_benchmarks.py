@@ -19,6 +19,7 @@ import pytest
 import torch
 
 from ssmt.config import Config, compose, with_settings
+from ssmt.demo import make_corpus
 from ssmt.demo.comparison import SPLITS
 from ssmt.demo.settings import MODELS
 from ssmt.directory import save_config, save_description, save_weights
@@ -282,3 +283,23 @@ def test_all_stages_of_dpe_take_the_time_of_the_other_models(module: Callable[[s
     dpe, bpe = (baselines.config_of(model, "tiny", 30, []) for model in ("dpe", "bpe"))
     assert bpe.training.max_minutes == 30
     assert 28 < dpe.training.max_minutes + dpe.of_segmenter.training.max_minutes < 30
+
+
+def test_languages(run_script: Run, tmp_path: Path) -> None:
+    """Three languages that are parts of the demo's one, in sizes that teach nothing."""
+    sentences = make_corpus(500, held_out=50)
+    for place, language in enumerate(("xh", "zu", "ss")):
+        (tmp_path / "data" / language).mkdir(parents=True)
+        for part, chosen in (("train", sentences.train[place * 60 : place * 60 + 60]), ("dev", sentences.dev[:6])):
+            for ending, lines in (("en", [s.english for s in chosen]), (language, [s.target for s in chosen])):
+                path = tmp_path / "data" / language / f"{part}.{ending}"
+                path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    small = f"--updates 2 --validations 1 --few 20 --samples 0 --beam 1 {TINY} --set training.chrf_sentences=2"
+    options = f"--model bpe {small} --set text.longest_source=400 --set text.longest_target=400"
+    printed = run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options)
+    for title in ("joint: xh", "joint: zu", "joint: ss", "transfer: ss", "back: ss"):
+        assert f"## bpe, {title}" in printed
+    for name in ("then ss alone", "from zu", "half and back-translation"):
+        assert name in printed
+    assert (tmp_path / "runs" / "bpe" / "transfer.svg").read_text().count("<svg") == 1
+    assert run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options) == printed
