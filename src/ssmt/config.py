@@ -256,6 +256,7 @@ class TrainingConfig(Section):
         description="stop after this many minutes of CPU time in updates, whatever else the machine does",
     )
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
+    min_epochs: int | None = Field(None, ge=1, le=MANY, description="passes over the data that patience does not end")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
     language_temperature: float = Field(
         1.5,

@@ -17,6 +17,7 @@ from ssmt.cli import (  # noqa: F401 (registers the verbs)
     evaluate,
     interop,
     report,
+    serve,
     sweep,
     train,
     translate,

@@ -15,6 +15,7 @@ from ssmt.config import OTHER_NAMES, CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.files import as_json
 from ssmt.progress import Reporter, TerminalReporter, plural, tracked
+from ssmt.records import Record, has_content
 from ssmt.text.lines import read_lines, read_parallel
 
 if TYPE_CHECKING:
@@ -36,12 +37,13 @@ VERBS = (
     "compositional",
     "report",
     "sweep",
+    "serve",
+    "api-key",
     "config",
     "doctor",
 )
 # What people ask for that other programs have.
 OTHER_VERBS = {
-    "serve": "a server is not there yet. `ssmt translate MODEL` stays loaded and answers each line as it comes",
     **dict.fromkeys(("generate", "interactive", "decode", "predict", "infer"), "`ssmt translate MODEL` translates"),
     **dict.fromkeys(("test", "eval"), "`ssmt evaluate` scores translations"),
     **dict.fromkeys(("tokenize", "tokenise"), "`ssmt segment MODEL` cuts words; nothing need be tokenised"),
@@ -124,7 +126,6 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", s
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
 
-Record = dict[str, Any]  # what is written for one line
 BLOCK = 2000  # lines that are read, computed and written together
 
 
@@ -213,19 +214,16 @@ def over_lines(
     of_block: Callable[[list[int]], list[Record]],
     title: str,
     stream: TextIO,
-    skip_empty_targets: bool = True,
+    empty_targets: bool = False,
 ) -> Iterator[tuple[int, Record | None]]:
-    """Every line with its record, in order; an empty source (or target) has none and gives an empty line. `stream` is
-    where they will be written."""
-
-    def has_content(row: int) -> bool:
-        if sources is not None and not sources[row].strip():
-            return False
-        return bool(targets[row].strip()) or not skip_empty_targets
+    """Every line with its record, in order; an empty source (or target, unless it may be empty) has none and gives an
+    empty line. `stream` is where they will be written."""
 
     for first in tracked(reporter_beside(stream), range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
         block = range(first, min(first + BLOCK, len(targets)))
-        rows = [row for row in block if has_content(row)]
+        rows = [
+            row for row in block if has_content(None if sources is None else sources[row], targets[row], empty_targets)
+        ]
         with renumbered([row + 1 for row in rows]):
             records = dict(zip(rows, of_block(rows) if rows else [], strict=True))
         for row in block:

@@ -41,7 +41,7 @@ from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: where it ends, not what it learns from.
-CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "min_epochs", "checkpoint_every")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
