@@ -53,3 +53,11 @@ class Stopped(Exception):  # noqa: N818 (it is no error)
     def __init__(self, signal: str) -> None:
         super().__init__(f"Stopped by {signal}; everything is saved")
         self.signal = signal
+
+
+class EndedElsewhere(Exception):  # noqa: N818 (the error was another's)
+    """Another process has ended a training and says why; this one ends with the same status, and without a word."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("Another process has ended the training, and says why")
+        self.status = status

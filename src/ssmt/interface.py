@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ssmt.config import Preset, compose
-from ssmt.devices import choose_device
 from ssmt.errors import Stopped
 from ssmt.progress import Reporter, reporter_here
 from ssmt.registry import warn_of_changes_without_effect
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
+from ssmt.training.distributed import together
 from ssmt.training.presets import choose_preset
 from ssmt.translator import Translator
 
@@ -45,17 +45,22 @@ def train(
     cell or on standard error; `ssmt.progress.Reporter()` shows none. Ctrl-C, or a kernel's interrupt, saves and raises
     `ssmt.errors.Stopped`.
     """
-    reporter, chosen_device = reporter or reporter_here(), choose_device(device)
+    reporter = reporter or reporter_here()
     limits = {"max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs, "seed": seed}
     given = [f"training.{key}={value}" for key, value in limits.items() if value is not None]
-    start: Preset = preset or "base"
-    if preset is None and config is None:
-        start, why = choose_preset(chosen_device, source)
-        reporter.say(why)
-    chosen = compose(start, config, [f"model={model}", *settings, *given])
-    warn_of_changes_without_effect(compose(start), chosen, reporter)
-    files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
-    run.begin_or_adopt(files, Path(output), chosen, reporter)
-    if stopped_by := run.train(Path(output), chosen_device, reporter):
-        raise Stopped(stopped_by)
-    return Translator.load(output, device)
+
+    def begin_or_adopt() -> None:
+        start: Preset = preset or "base"
+        if preset is None and config is None:
+            start, why = choose_preset(processes.device, source)
+            reporter.say(why)
+        chosen = compose(start, config, [f"model={model}", *settings, *given])
+        warn_of_changes_without_effect(compose(start), chosen, reporter)
+        files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
+        run.begin_or_adopt(files, Path(output), chosen, reporter)
+
+    with together(device) as processes:
+        processes.first_does(begin_or_adopt)
+        if stopped_by := run.train(Path(output), processes.device, reporter, processes):
+            raise Stopped(stopped_by)
+        return Translator.load(output, str(processes.device))

@@ -53,12 +53,11 @@ def train(
     The result is a model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly
     where it stopped. `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
-    from ssmt.devices import choose_device
     from ssmt.registry import warn_of_changes_without_effect
     from ssmt.text.preparation import TrainingFiles
     from ssmt.training import run
+    from ssmt.training.distributed import is_restarted, together
 
-    chosen_device = choose_device(device)
     set_threads(threads)
     flags = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes, "seed": seed}
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
@@ -70,26 +69,31 @@ def train(
         "--valid-source": valid_source,
         "--valid-target": valid_target,
     }
-    with run.alone(output):  # from the first byte that is written to the last
-        if resume and run.can_resume(output):
+
+    def begin_or_resume() -> None:
+        if (resume or is_restarted()) and run.can_resume(output):
             if any(files.values()):
                 reporter.say("A resumed run goes on with the text that it read when it began; no file is read again")
             given = preset is not None or config is not None
             asked = compose(preset or "base", config, settings) if given else None
             run.adopt(output, lambda saved: asked or with_settings(saved, settings))
-        else:
-            missing = [name for name, path in files.items() if path is None]
-            if missing:
-                nothing = f" ({output} holds no run to resume)" if resume else ""
-                raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-            start = preset or ("base" if config else chosen_preset(chosen_device, source))
-            composed = compose(start, config, settings)
-            warn_of_changes_without_effect(compose(start), composed, reporter)
-            run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
-        stopped_by = run.train(output, chosen_device, reporter)
+            return
+        missing = [name for name, path in files.items() if path is None]
+        if missing:
+            nothing = f" ({output} holds no run to resume)" if resume else ""
+            raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
+        start = preset or ("base" if config else chosen_preset(processes.device, source))
+        composed = compose(start, config, settings)
+        warn_of_changes_without_effect(compose(start), composed, reporter)
+        run.begin(TrainingFiles(*(path for path in files.values() if path)), output, composed, reporter)
+
+    with together(device) as processes, processes.first_has(run.alone, output):  # from the first byte to the last
+        processes.first_does(begin_or_resume)
+        stopped_by = run.train(output, processes.device, reporter, processes)
     if stopped_by:
-        command = f"ssmt train --output {shlex.quote(str(output))} --resume"
-        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
+        if processes.is_first:
+            command = f"ssmt train --output {shlex.quote(str(output))} --resume"
+            reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
 
 

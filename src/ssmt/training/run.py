@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,12 +37,13 @@ from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
 from ssmt.training import segmented
+from ssmt.training.distributed import Processes
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: it does not change any update.
 LIMITS = ("max_epochs", "max_updates", "max_minutes")
-CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every")}
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every", "process_timeout")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
@@ -147,39 +149,51 @@ def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, report
             begin(files, directory, config, reporter)
 
 
-def train(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def train(directory: Path, device: torch.device, reporter: Reporter, processes: Processes | None = None) -> str | None:
     """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did.
 
     A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
     the training text, the model. A stage that is over is not entered again: one segmenter cuts all of the text.
+    Of several processes each calls this, and the first has the directory to itself.
     """
-    with alone(directory):
-        _tidy(directory)
-        return _train_stages(directory, device, reporter)
+    processes = processes or Processes(device)
+    with processes.first_has(alone, directory):
+        processes.first_does(lambda: _tidy(directory))
+        processes.connect(_config_of_all(directory, processes).training.process_timeout)
+        return _train_stages(directory, processes, processes.reporter(reporter))
 
 
-def _train_stages(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def _config_of_all(directory: Path, processes: Processes) -> Config:
+    if not (processes.is_first or can_resume(directory)):
+        raise UserError(
+            f"{directory}: process {processes.rank}, on {socket.gethostname()}, does not find there what the first "
+            f"process has prepared; all machines need the same directory, on a file system that they share"
+        )
+    return load_config(directory)
+
+
+def _train_stages(directory: Path, processes: Processes, reporter: Reporter) -> str | None:
     if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
         load_segmenter_config(directory)
         if not segmented.is_begun(directory):
             reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
-            if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
+            if stopped_by := _train_model(directory / SEGMENTER, processes, reporter):
                 return stopped_by
         reporter.say(f"Stage 2 of 3: its segmentation of the training text, in {directory / segmented.DIRECTORY}")
         try:
             with _room(directory):
-                segmented.segment_corpora(directory, device, reporter)
+                processes.first_does(lambda: segmented.segment_corpora(directory, processes.device, reporter))
         except KeyboardInterrupt:  # the blocks that are written stay
             return "SIGINT"
         reporter.say(f"Stage 3 of 3: the model that learns from it, in {directory}")
-    return _train_model(directory, device, reporter)
+    return _train_model(directory, processes, reporter)
 
 
-def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def _train_model(directory: Path, processes: Processes, reporter: Reporter) -> str | None:
     vocabulary, config = load_description(directory)
-    _require_memory(vocabulary, config, device)
+    _require_memory(vocabulary, config, processes.device)
     torch.manual_seed(config.training.seed)
-    model = build(vocabulary, config).to(device)
+    model = build(vocabulary, config).to(processes.device)
     trainer = Trainer(
         model,
         config,
@@ -187,9 +201,11 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
         _corpus(directory / "data" / "valid", vocabulary),
         directory,
         reporter,
+        processes,
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    reporter.say(f"{parameters:,} parameters on {device}, threads: {torch.get_num_threads()}")
+    several = f", processes: {processes.count}" if processes.count > 1 else ""
+    reporter.say(f"{parameters:,} parameters on {processes.device}, threads: {torch.get_num_threads()}{several}")
     with _room(directory):
         return trainer.run()
 
