@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from torch.distributed import TCPStore
 
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import loop
@@ -20,10 +21,10 @@ from tests.fuzz.world import TINY
 SECONDS = 120.0  # a process that takes longer waits for ever
 
 
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
+def import_all() -> None:
+    """Once, also what torch imports at its first step."""
+    import_everything()
+    import torch._dynamo  # noqa: F401
 
 
 def train(files: TrainingFiles, output: str, *settings: str) -> list[str]:
@@ -42,6 +43,7 @@ class Together:
 
     place: Path
     name: str
+    store: TCPStore
     running: dict[int, int] = field(default_factory=dict)  # process id -> rank
     statuses: dict[int, int] = field(default_factory=dict)  # rank -> status
 
@@ -79,13 +81,15 @@ def start(
     count: int, arguments: list[str], place: Path, name: str, meanwhile: Callable[[int], None] = lambda rank: None
 ) -> Together:
     """`ssmt` with the same arguments in each of `count` processes; `meanwhile` is called in each before that."""
-    import_everything()
-    together, port = Together(place, name), free_port()
+    import_all()
+    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
+    together = Together(place, name, store)
     for rank in range(count):
         child = os.fork()
         if child == 0:
-            of_torchrun = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": port}
-            os.environ.update({key: str(value) for key, value in of_torchrun.items()}, MASTER_ADDR="127.0.0.1")
+            numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": store.port}
+            os.environ.update({key: str(value) for key, value in numbers.items()})
+            os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_USE_AGENT_STORE="True")
             loop.LOG_EVERY = 1
             meanwhile(rank)
             call(Case(arguments), place, f"{name}-{rank}")
