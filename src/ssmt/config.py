@@ -44,6 +44,8 @@ OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
+LIMITS = ("max_epochs", "max_updates", "max_minutes", "max_cpu_minutes")  # of a run, which a later session may change
+
 # Bounds of what can be asked for: far beyond what anybody trains, and near enough that a wrong number is refused before
 # it takes minutes or the memory of the machine.
 MANY = 10**9
@@ -177,6 +179,12 @@ class TrainingConfig(Section):
     max_minutes: float | None = Field(
         None, gt=0, le=MANY, description="stop after this many minutes, earlier sessions included"
     )
+    max_cpu_minutes: float | None = Field(
+        None,
+        gt=0,
+        le=MANY,
+        description="stop after this many minutes of CPU time in updates, whatever else the machine does",
+    )
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
     accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
@@ -185,6 +193,12 @@ class TrainingConfig(Section):
     )
     warmup_updates: int = Field(
         4000, ge=1, le=MANY, description="updates of linear warm-up; then inverse square root decay"
+    )
+    cooldown: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="last part of the run, by the nearest max_..., in which the learning rate falls to zero",
     )
     weight_decay: float = Field(1e-4, ge=0, le=1e6, description="decoupled weight decay (AdamW)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")
@@ -233,6 +247,9 @@ class SegmenterConfig(Section):
     max_minutes: float | None = Field(
         None, gt=0, le=MANY, description="stop after this many minutes (none: as in training)"
     )
+    max_cpu_minutes: float | None = Field(
+        None, gt=0, le=MANY, description="stop after this many minutes of CPU time (none: as in training)"
+    )
 
 
 class Config(Section):
@@ -250,7 +267,7 @@ class Config(Section):
     def of_segmenter(self) -> Config:
         """The configuration of dpe's first model."""
         segmenter = self.segmenter
-        limits = {key: getattr(segmenter, key) for key in ("max_epochs", "max_updates", "max_minutes")}
+        limits = {key: getattr(segmenter, key) for key in LIMITS}
         changes = {
             "model": "ssmt",
             "text": {

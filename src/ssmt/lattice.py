@@ -6,7 +6,7 @@ included. A segmentation is a path from 0 to `lengths[b]`; its log-probability i
 
 Everything is computed in at least float32, whatever the precision of the model, and is exact for T < L too.
 
-Shapes: B sentences, T characters, L segment lengths, K paths.
+Shapes: B sentences, T characters, L segment lengths, K paths, M blocks.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
+BLOCK = 16  # characters of the text that are worked off at once, see `_recursion`
 NEG_INF = -1e30  # finite, so that differences of masked values are never NaN
 
 
@@ -55,28 +57,45 @@ class _Marginal(torch.autograd.Function):
 
 def forward_table(scores: Tensor) -> Tensor:
     """alpha[b, k]: log-probability of the first k characters with a boundary after them (Eq. 5). (B, T+1)"""
-    B, T, L = scores.shape
-    by_end = _scores_by_end(scores)  # (T, B, L)
-    padded = scores.new_full((B, L + T + 1), NEG_INF)  # L columns in front stand for "before the sentence"
-    padded[:, L] = 0.0  # alpha_0 = 1
-    for k in range(1, T + 1):
-        # alpha_k = sum over starts j of alpha_j p(y_j..k-1)                                                   Eq. 5
-        torch.logsumexp(padded[:, k : k + L] + by_end[k - 1], dim=1, out=padded[:, L + k])
-    return padded[:, L:]
+    return _recursion(_scores_by_end(scores).transpose(0, 1))
 
 
 def backward_table(scores: Tensor, lengths: Tensor) -> Tensor:
-    """beta[b, k]: log-probability of the characters from k on, given a boundary before them. (B, T+1)"""
-    B, T, L = scores.shape
-    by_start = scores.transpose(0, 1).contiguous()  # (T, B, L)
-    padded = scores.new_full((B, T + 1 + L), NEG_INF)
-    at_end = lengths.unsqueeze(0) == torch.arange(T + 1, device=lengths.device).unsqueeze(1)  # (T+1, B)
-    base = torch.where(at_end, 0.0, NEG_INF).to(scores.dtype)
-    padded[:, T] = base[T]
-    for j in range(T - 1, -1, -1):
-        onward = torch.logsumexp(padded[:, j + 1 : j + 1 + L] + by_start[j], dim=1)
-        torch.maximum(onward, base[j], out=padded[:, j])
-    return padded[:, : T + 1]
+    """beta[b, k]: log-probability of the characters from k on, given a boundary before them. (B, T+1)
+
+    The same recursion from the other end. What comes after a sentence's end is passed over at no cost on the way.
+    """
+    T, L = scores.shape[1:]
+    position, length = (torch.arange(n, device=lengths.device) for n in (T, L))
+    left = lengths.unsqueeze(1) - position  # (B, T) characters from each position to the end
+    passing = torch.where(length == 0, 0.0, NEG_INF).to(scores.dtype)
+    within = scores.masked_fill(length >= left.unsqueeze(-1), NEG_INF)
+    beta = _recursion(torch.where((left <= 0).unsqueeze(-1), passing, within).flip(1, 2)).flip(1)
+    beyond = torch.arange(T + 1, device=lengths.device) > lengths.unsqueeze(1)
+    return beta.masked_fill_(beyond, NEG_INF)
+
+
+def _recursion(weights: Tensor) -> Tensor:
+    """alpha_0 = 1, alpha_k = sum over i of alpha_{k-L+i} w_{k,i}, in logarithms; w_k is column k-1. (B, T+1)
+
+    T steps one after the other are T small operations. So the text is cut into blocks: first, for all blocks at once,
+    what each of the L values before a block gives to each place in it (BLOCK steps); then block after block, what
+    these values are (T / BLOCK steps).
+    """
+    B, T, L = weights.shape
+    M = -(-T // BLOCK)
+    weights = F.pad(weights, (0, 0, 0, M * BLOCK - T), value=NEG_INF).view(B, M, 1, BLOCK, L)
+    reached = weights.new_full((B, M, L, L + BLOCK), NEG_INF)  # from each value before the block: those, the block
+    reached.diagonal(dim1=2, dim2=3).zero_()
+    for place in range(BLOCK):
+        torch.logsumexp(reached[..., place : place + L] + weights[..., place, :], dim=-1, out=reached[..., L + place])
+    alpha = weights.new_full((B, L + M * BLOCK), NEG_INF)  # the columns before alpha_0 are before the sentence
+    alpha[:, L - 1] = 0.0
+    for block in range(M):
+        first = block * BLOCK
+        before = alpha[:, first : first + L].unsqueeze(-1)
+        torch.logsumexp(before + reached[:, block, :, L:], dim=1, out=alpha[:, first + L : first + L + BLOCK])
+    return alpha[:, L - 1 : L + T]
 
 
 def posteriors(scores: Tensor, lengths: Tensor) -> Posteriors:

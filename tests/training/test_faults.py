@@ -106,9 +106,9 @@ def test_an_update_that_spoils_the_weights_ends_the_run(
 def test_a_divergence_keeps_the_last_good_model(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = loop.inverse_square_root
+    plain = loop.learning_rate
     monkeypatch.setattr(
-        loop, "inverse_square_root", lambda update, *rest: 1e30 if update == 5 else plain(update, *rest)
+        loop, "learning_rate", lambda settings, update, share: 1e30 if update == 5 else plain(settings, update, share)
     )
     with pytest.raises(UserError, match="The run has diverged: after update 5"):
         train(tmp_path / "run", toy_files, toy_config, max_updates=9, validate_every=3, checkpoint_every=1)

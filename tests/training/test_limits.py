@@ -22,6 +22,12 @@ from tests.training.runs import Messages
         ({"max_updates": 2000}, {"update": 2000}, Limit("max_updates", "2,000 updates are made")),
         ({"max_minutes": 4}, {"seconds": 240.0}, Limit("max_minutes", "4 minutes are over")),
         ({"max_minutes": 1}, {"seconds": 60.0}, Limit("max_minutes", "1 minute is over")),
+        (
+            {"max_cpu_minutes": 4},
+            {"cpu_seconds": 240.0},
+            Limit("max_cpu_minutes", "4 minutes of CPU time are over"),
+        ),
+        ({"max_cpu_minutes": 4}, {"seconds": 240.0, "cpu_seconds": 239.0}, None),
         ({"patience": 3}, {"validations_since_best": 3}, Limit("patience", "no improvement in 3 validations")),
         ({"max_updates": 2}, {"update": 1}, None),
     ],

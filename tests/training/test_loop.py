@@ -20,6 +20,7 @@ from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
 from ssmt.training.log import read_log
 from ssmt.training.loop import Trainer
+from ssmt.training.schedule import inverse_square_root
 from ssmt.training.validation import Validation
 from tests.training.runs import Messages, go_on, train, trainer_of
 from tests.training.test_validation import measuring
@@ -312,3 +313,43 @@ def test_a_model_without_its_checkpoints_is_not_trained_over(
     with pytest.raises(UserError, match="no whole checkpoint to go on from"):
         go_on(directory, max_epochs=2)
     assert ((directory / "model.safetensors").read_bytes(), (directory / "log.jsonl").read_bytes()) == before
+
+
+def test_an_interrupted_run_cools_down_as_one_that_was_not(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = {"max_updates": 8, "cooldown": 0.5, "checkpoint_every": 1}
+    rates: list[float] = []
+    plain = Trainer._update
+
+    def recording(self: Trainer, batches: list[Batch], characters: int, rate: float) -> None:
+        if len(rates) == 6:
+            rates.append(0.0)
+            raise KeyboardInterrupt
+        rates.append(rate)
+        plain(self, batches, characters, rate)
+
+    train(tmp_path / "whole", toy_files, toy_config, **settings)
+    monkeypatch.setattr(Trainer, "_update", recording)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path / "broken", toy_files, toy_config, **settings)
+    go_on(tmp_path / "broken")
+    assert rates.pop(6) == 0.0
+    warmup = toy_config.training.warmup_updates
+    without = [inverse_square_root(update, toy_config.training.learning_rate, warmup) for update in range(1, 9)]
+    parts = [1, 1, 1, 1, 1, 0.75, 0.5, 0.25]
+    assert rates == pytest.approx([rate * part for rate, part in zip(without, parts, strict=True)])
+    one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
+    assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_cpu_time_of_updates_is_counted_and_ends_a_run(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter(range(0, 10_000, 7))  # each look at the clock is 7 seconds after the last
+    monkeypatch.setattr("ssmt.training.loop.time.process_time", lambda: next(clock))
+    directory = tmp_path / "run"
+    messages, log = train(directory, toy_files, toy_config, max_cpu_minutes=0.5)
+    assert "Done: 0.5 minutes of CPU time are over. 5 updates" in " ".join(messages.said)
+    assert log[-1]["cpu_minutes"] == pytest.approx(35 / 60, abs=1e-3)
+    assert "Done: 1 minute of CPU time is over. 9 updates" in " ".join(go_on(directory, max_cpu_minutes=1).said)

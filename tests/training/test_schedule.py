@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ssmt.training.schedule import inverse_square_root
+from ssmt.config import TrainingConfig
+from ssmt.training.schedule import inverse_square_root, learning_rate
 
 
 def test_schedule() -> None:
@@ -23,3 +24,14 @@ def test_learning_rate_rises_linearly_and_falls_with_the_square_root(update: int
     assert rate == pytest.approx(expected, rel=1e-9)
     assert 0 < rate <= highest
     assert inverse_square_root(warmup, highest, warmup) == highest
+
+
+@given(st.floats(0, 1, exclude_max=True), st.floats(0.01, 1))
+def test_in_the_last_part_of_a_run_the_learning_rate_falls_to_zero_in_a_line(share: float, part: float) -> None:
+    settings = TrainingConfig(cooldown=part)
+    before = learning_rate(TrainingConfig(), 5000, share)
+    assert learning_rate(settings, 5000, share) == pytest.approx(before * min(1.0, (1 - share) / part), rel=1e-9)
+
+
+def test_without_a_cooldown_the_learning_rate_knows_no_end() -> None:
+    assert learning_rate(TrainingConfig(), 4000, 0.999) == learning_rate(TrainingConfig(), 4000, 0.0) == 5e-4

@@ -16,7 +16,7 @@ def trained(directory: Path, output: Path) -> Trainer:
     trainer = trainer_of(directory, output)
     for start in (0, 4):
         batch = trainer.train_corpus.batch(range(start, start + 4))
-        trainer._update([batch], batch.characters)
+        trainer._update([batch], batch.characters, 0.001)
     return trainer
 
 
@@ -50,5 +50,5 @@ def test_names_are_those_of_the_checkpoints_that_are_there(model_directory: Path
     assert tensors.keys() == weights | moments
     tensors["random.cpu"] = torch.get_rng_state()  # which an earlier version kept
     assert restore(Stored(tensors, state), trainer.network, trainer.optimiser) == trainer.state
-    places = {"update", "epoch", "batch", "seconds"}
+    places = {"update", "epoch", "batch", "seconds", "cpu_seconds"}
     assert state.keys() == places | {"best", "validations_since_best", "validated_at", "finished_at"}

@@ -38,9 +38,10 @@ class WordsFirstDecoder(Decoder):
         self.word_layers, self.attends = config.word_layers, config.character_attention
         self.places = nn.Embedding(PLACES, config.width)
         nn.init.normal_(self.places.weight, std=config.width**-0.5)
-        self.sum_norm = nn.LayerNorm(config.width)
+        # An input is the sum of up to L embeddings, and a word of many inputs: without norms they would drown positions.
+        self.input_norm, self.sum_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
+        self.word_norm, self.context_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.sum = linear(config.width, config.width)
-        self.context_norm = nn.LayerNorm(config.width)
         self.context = linear(config.width, config.width)
         self.word_dropout, self.dropout = Dropout(config.dropout), Dropout(config.dropout)
         self.register_buffer("closes", closes, persistent=False)
@@ -59,15 +60,15 @@ class WordsFirstDecoder(Decoder):
 
     def word_inputs(self, sums: Tensor, positions: Tensor) -> Tensor:
         """(..., D)"""
-        embedded: Tensor = self.word_dropout(sums + positions)
+        embedded: Tensor = self.word_dropout(self.word_norm(sums) + positions)
         return embedded
 
     def character_inputs(
         self, inputs: Tensor, sums: Tensor, place: Tensor, context: Tensor, positions: Tensor | None
     ) -> Tensor:
         """(..., D)"""
-        x = inputs + self.places(place.clamp(max=PLACES - 1)) * self.embedding.scale + self.sum(self.sum_norm(sums))
-        x = x + context
+        places = self.places(place.clamp(max=PLACES - 1)) * self.embedding.scale
+        x = self.input_norm(inputs) + places + self.sum(self.sum_norm(sums)) + context
         dropped: Tensor = self.dropout(x if positions is None else x + positions)
         return dropped
 

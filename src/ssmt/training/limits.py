@@ -21,18 +21,17 @@ class Limit:
 
 
 def reached_limit(settings: TrainingConfig, state: State) -> Limit | None:
-    epochs, updates, minutes, patience = (
-        settings.max_epochs,
-        settings.max_updates,
-        settings.max_minutes,
-        settings.patience,
-    )
+    epochs, updates, patience = settings.max_epochs, settings.max_updates, settings.patience
+    minutes, cpu_minutes = settings.max_minutes, settings.max_cpu_minutes
     if epochs is not None and state.epoch >= epochs:
         return Limit("max_epochs", f"{plural(epochs, 'epoch')} {_are(epochs)} over")
     if updates is not None and state.update >= updates:
         return Limit("max_updates", f"{plural(updates, 'update')} {_are(updates)} made")
     if minutes is not None and state.seconds >= minutes * 60:
         return Limit("max_minutes", f"{minutes:g} minute{'' if minutes == 1 else 's'} {_are(minutes)} over")
+    if cpu_minutes is not None and state.cpu_seconds >= cpu_minutes * 60:
+        minutes_of_cpu = f"{cpu_minutes:g} minute{'' if cpu_minutes == 1 else 's'} of CPU time"
+        return Limit("max_cpu_minutes", f"{minutes_of_cpu} {_are(cpu_minutes)} over")
     if patience is not None and state.validations_since_best >= patience:
         return Limit("patience", f"no improvement in {plural(patience, 'validation')}")
     return None
@@ -51,6 +50,8 @@ def share_of_run(settings: TrainingConfig, state: State, epoch_batches: int) -> 
         shares.append(state.update / settings.max_updates)
     if settings.max_minutes is not None:
         shares.append(state.seconds / settings.max_minutes / 60)
+    if settings.max_cpu_minutes is not None:
+        shares.append(state.cpu_seconds / settings.max_cpu_minutes / 60)
     return min(max(shares), 1.0)
 
 

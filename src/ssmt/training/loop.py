@@ -30,7 +30,7 @@ from ssmt.training.limits import Forecast, Limit, reached_limit, share_of_run
 from ssmt.training.log import NoLog, RunLog
 from ssmt.training.meter import Meter
 from ssmt.training.precision import precision_of
-from ssmt.training.schedule import inverse_square_root
+from ssmt.training.schedule import learning_rate
 from ssmt.training.signals import StopRequest
 from ssmt.training.state import State, capture, restore
 from ssmt.training.validation import cost, in_words, measure
@@ -103,10 +103,14 @@ class Trainer:
         forecast = Forecast(self.settings, self.reporter)
         for share, epoch_batches in self._shares():
             forecast.begin(self.state, epoch_batches)
-            self._update(share.batches, share.characters, share.stands_in)
+            began = time.process_time()
+            rate = learning_rate(
+                self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
+            )
+            self._update(share.batches, share.characters, rate, share.stands_in)
             self.last_batches = share.batches
             self.state.batch += share.batches_of_all
-            self._read_clock()
+            self._read_clocks(began)
             self._report(bar, epoch_batches)
             forecast.look(self.state, epoch_batches)
             if self._ends_after_update(epoch_batches):
@@ -128,11 +132,10 @@ class Trainer:
                 characters = int(corpus.characters[np.concatenate(chosen)].sum())
                 yield Share(batches, characters, len(chosen), stands_in=not real), len(order)
 
-    def _update(self, batches: Sequence[Batch], characters: int, stands_in: bool = False) -> None:
+    def _update(self, batches: Sequence[Batch], characters: int, rate: float, stands_in: bool = False) -> None:
         """One step of the optimiser. The summed loss is divided by `characters`: those of the whole update, of which
         another process may have batches too."""
         self.model.train()
-        rate = inverse_square_root(self.state.update + 1, self.settings.learning_rate, self.settings.warmup_updates)
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
@@ -212,14 +215,16 @@ class Trainer:
         return self.reached_limit() is not None
 
     def _agree(self) -> None:
-        """A signal to one process stops all, after the same update; and the first one's clock is everybody's."""
-        of_processes = self.processes.gathered((self.state.seconds, self.stop.signal))
-        self.state.seconds = of_processes[0][0]
-        self.stopped_by = next((signal for _, signal in of_processes if signal), None)
+        """A signal to one process stops all, after the same update; and the first one's clocks are everybody's."""
+        of_processes = self.processes.gathered((self.state.seconds, self.state.cpu_seconds, self.stop.signal))
+        self.state.seconds, self.state.cpu_seconds, _ = of_processes[0]
+        self.stopped_by = next((signal for *_, signal in of_processes if signal), None)
 
-    def _read_clock(self) -> None:
+    def _read_clocks(self, update_began: float | None = None) -> None:
+        """In the first process: the time, and the CPU time since an update began."""
         if self.processes.is_first:
             self.state.seconds = time.monotonic() - self.begun
+            self.state.cpu_seconds += 0.0 if update_began is None else time.process_time() - update_began
 
     def reached_limit(self) -> Limit | None:
         """Which limit the run has reached, if any."""
@@ -250,13 +255,13 @@ class Trainer:
         self.state.validations_since_best = 0 if improved else self.state.validations_since_best + 1
         if self.settings.average_last > 1 and self.processes.is_first:
             self.checkpoints.save_validated(self.state.update, self.network.state_dict(), self.settings.average_last)
-        self._read_clock()
+        self._read_clocks()
         self.log.write(
             self.state.update,
             epoch=self.state.epoch,
             **{f"valid_{name}": value for name, value in measured.items()},
             improved=improved,
-            minutes=round(self.state.seconds / 60, 3),
+            **self._minutes(),
         )
         # The checkpoint before the model: a run that ends between the two keeps the model when it goes on (`resume`).
         self._save()
@@ -281,7 +286,7 @@ class Trainer:
             **{f"average_{name}": value for name, value in measured.items()},
             averaged=self.settings.average_last,
             improved=improved,
-            minutes=round(self.state.seconds / 60, 3),
+            **self._minutes(),
         )
         self.reporter.say(f"Average of the last models: {in_words(measured)}{' (kept)' if improved else ''}")
 
@@ -316,8 +321,12 @@ class Trainer:
             f"{numbers['characters_per_second']:,.0f} chars/s",
         )
         if state.update % LOG_EVERY == 0:
-            self.log.write(state.update, epoch=state.epoch, minutes=round(state.seconds / 60, 3), **numbers)
+            self.log.write(state.update, epoch=state.epoch, **self._minutes(), **numbers)
             self.meter.reset()
+
+    def _minutes(self) -> dict[str, float]:
+        """How long the run has taken, for the log."""
+        return {"minutes": round(self.state.seconds / 60, 3), "cpu_minutes": round(self.state.cpu_seconds / 60, 3)}
 
     # Stopping and going on
 

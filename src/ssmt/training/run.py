@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ssmt.config import Config, changed, differences
+from ssmt.config import LIMITS, Config, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
@@ -41,8 +41,7 @@ from ssmt.training.distributed import Processes
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
-# What may differ between the sessions of one run: it does not change any update.
-LIMITS = ("max_epochs", "max_updates", "max_minutes")
+# What may differ between the sessions of one run: where it ends, not what it learns from.
 CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every", "process_timeout")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 

@@ -29,6 +29,7 @@ class State:
     epoch: int = 0  # the epoch under way, from 0
     batch: int = 0  # the next batch of that epoch
     seconds: float = 0.0
+    cpu_seconds: float = 0.0  # in updates; of several processes, of the first
     best: float = math.inf  # the lowest cost of all validations, by `stop_on`: bits per character, or minus chrF
     validations_since_best: int = 0
     validated_at: int = 0  # the update of the last validation
