@@ -6,6 +6,7 @@ A field's description is at once the comment in `ssmt config` and the text of th
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -52,6 +53,8 @@ MANY = 10**9
 LONGEST_TEXT = 1_000_000  # characters of a line
 LARGEST_VOCABULARY = 1_000_000
 LARGEST_RATIO = 100.0  # target characters for one of the source
+ORIGIN = r"[A-Za-z0-9][\w-]{0,39}"
+LANGUAGE_CODE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}"
 
 
 class Section(BaseModel):
@@ -63,15 +66,25 @@ class Section(BaseModel):
         annotation = cls.model_fields[info.field_name or ""].annotation
         kinds = (annotation, *get_args(annotation))
         if isinstance(value, bool) and bool not in kinds:  # pydantic would take true for 1
-            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}")
+            quotes = '; a text that YAML takes for one needs quotes, as in "no"' if str in kinds else ""
+            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}{quotes}")
         if value in ("none", "None") and type(None) in kinds:  # as in the descriptions; YAML's own word is null
             return None
         return value
 
 
+def language_code(code: str) -> str:
+    """The code of a language, which is checked."""
+    if re.fullmatch(LANGUAGE_CODE, code) is None:
+        raise ValueError(f"{code!r} is no code of a language; such are zu, pt-BR, zul_Latn")
+    return code
+
+
 class TextConfig(Section):
     """How text becomes numbers."""
 
+    source_language: str | None = Field(None, description="code of the source language, such as en (none: not said)")
+    target_language: str | None = Field(None, description="code of the target language, such as zu (none: not said)")
     source_vocabulary: int = Field(
         5000, ge=8, le=LARGEST_VOCABULARY, description="subwords of the source language (sentencepiece BPE)"
     )
@@ -100,6 +113,15 @@ class TextConfig(Section):
     longest_target: int = Field(
         1000, ge=1, le=LONGEST_TEXT, description="characters of the longest target line that is accepted"
     )
+    language_temperature: float = Field(
+        5.0,
+        ge=1,
+        le=1e6,
+        description="balances several languages in the lexicon and the subwords: 1 by their text, more: more evenly",
+    )
+    tag_source: bool = Field(
+        False, description="ask for the target language in front of the source too, as models on subwords always do"
+    )
     length_ratio: float | None = Field(
         None,
         gt=0,
@@ -110,6 +132,54 @@ class TextConfig(Section):
         False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
     )
     skip_bad_lines: bool = Field(False, description="leave out pairs that are empty or too long instead of stopping")
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
+
+
+class CorpusConfig(Section):
+    """Sentence pairs: files for each side, or files that hold both (TSV, JSON lines, TMX)."""
+
+    source: tuple[str, ...] = Field((), description="a file, or several, of the source side")
+    target: tuple[str, ...] = Field((), description="as many files of the target side, line i belonging to line i")
+    pairs: tuple[str, ...] = Field((), description="or files of both sides: TSV, JSON lines or TMX")
+    source_language: str | None = Field(None, description="code of the source language")
+    target_language: str | None = Field(None, description="code of the target language")
+    weight: float = Field(1.0, gt=0, le=1000, description="how many times in an epoch its pairs are trained on")
+    origin: str | None = Field(None, description="where the text comes from, in a word, such as backtranslated")
+    tagged: bool = Field(False, description="put a symbol for the origin in front of its sources")
+
+    @field_validator("source", "target", "pairs", mode="before")
+    @classmethod
+    def _one_or_several(cls, files: Any) -> Any:
+        return (str(files),) if isinstance(files, str | Path) else files
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
+
+    @model_validator(mode="after")
+    def _check(self) -> CorpusConfig:
+        if bool(self.pairs) == bool(self.source or self.target):
+            raise ValueError("a corpus has source and target, or pairs")
+        if len(self.source) != len(self.target):
+            counts = f"{len(self.source)} of the source and {len(self.target)} of the target"
+            raise ValueError(f"a corpus has as many files of one side as of the other, and here are {counts}")
+        if self.tagged and not self.origin:
+            raise ValueError("tagged goes with an origin: that is the tag")
+        if self.origin is not None and re.fullmatch(ORIGIN, self.origin) is None:
+            raise ValueError(f"origin {self.origin!r}: expected one word of letters, digits, - and _")
+        return self
+
+
+class DataConfig(Section):
+    """The sentence pairs, where they are not given as files of their own; see docs/data.md."""
+
+    train: tuple[CorpusConfig, ...] = Field((), description="corpora to train on")
+    valid: tuple[CorpusConfig, ...] = Field((), description="corpora to validate on")
 
 
 class NetworkConfig(Section):
@@ -187,6 +257,12 @@ class TrainingConfig(Section):
     )
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
+    language_temperature: float = Field(
+        1.5,
+        ge=1,
+        le=1e6,
+        description="balances several languages in an epoch's batches: 1 by their pairs, more: more evenly",
+    )
     accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
     learning_rate: float = Field(
         5e-4, gt=0, le=1e30, description="highest learning rate, reached at the end of the warm-up"
@@ -258,6 +334,7 @@ class Config(Section):
     model: str = Field(
         "ssmt", description="ssmt, or a Transformer on subwords: cut by bpe, by ulm, or by a first model (dpe)"
     )
+    data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
@@ -274,6 +351,7 @@ class Config(Section):
                 "lexicon": segmenter.lexicon,
                 "lexicon_file": self.text.lexicon_file if segmenter.lexicon == "file" else None,
                 "longest_segment": segmenter.longest_segment,
+                "tag_source": True,  # as the second model, which has the same source
             },
             "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},
@@ -353,8 +431,9 @@ def commented_yaml(config: Config) -> str:
         section = getattr(config, name)
         if isinstance(section, Section):
             lines = [f"# {section.__doc__}", f"{name}:"]
+            values = section.model_dump(mode="json")
             for key, inner in type(section).model_fields.items():
-                lines.append(line("  ", key, getattr(section, key), inner.description))
+                lines.append(line("  ", key, values[key], inner.description))
         else:
             lines = [line("", name, section, field.description)]
         blocks.append("\n".join(lines) + "\n")
@@ -414,6 +493,8 @@ def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:
     def says(content: Any, path: Sequence[Any]) -> bool:
         if not path:
             return True
+        if isinstance(content, list | tuple) and isinstance(path[0], int):
+            return path[0] < len(content) and says(content[path[0]], path[1:])
         return isinstance(content, Mapping) and path[0] in content and says(content[path[0]], path[1:])
 
     return next((name for name, layer in reversed(layers) if says(layer, path)), layers[-1][0])

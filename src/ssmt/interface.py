@@ -48,15 +48,15 @@ def train(
     reporter = reporter or reporter_here()
     limits = {"max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs, "seed": seed}
     given = [f"training.{key}={value}" for key, value in limits.items() if value is not None]
+    files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
 
     def begin_or_adopt() -> None:
         start: Preset = preset or "base"
         if preset is None and config is None:
-            start, why = choose_preset(processes.device, source)
+            start, why = choose_preset(processes.device, files.data.train)
             reporter.say(why)
         chosen = compose(start, config, [f"model={model}", *settings, *given])
         warn_of_changes_without_effect(compose(start), chosen, reporter)
-        files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
         run.begin_or_adopt(files, Path(output), chosen, reporter)
 
     with together(device) as processes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
@@ -112,6 +113,20 @@ class Translator:
             model.vocabulary = model.vocabulary.for_pretokenised()
         return cls(model, config, first)
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The target languages that it can be asked for (`into`); none where it has but one."""
+        return self.vocabulary.languages
+
+    def into(self, language: str) -> Translator:
+        """The same model, asked for one of its target languages: `model.into("ss").translate(...)`."""
+        if not self.languages and language == self.config.text.target_language:
+            return self
+        other = copy.copy(self)
+        other.model = self.model.into(language)
+        other.vocabulary, other.segmenter = other.model.vocabulary, self.segmenter.into(language)
+        return other
+
     def score_type(self, search: str | None = None, best_path: bool = False) -> ScoreType:
         """What the scores are of: those of a search or, without one, those of `score`."""
         return self.kind.score_type_of(None if search is None else self.kind.search(search), best_path)
@@ -180,6 +195,7 @@ class Translator:
         translation, and lengths are limited part by part. Without segments, the pass over the output that finds them
         is spared, and scores are those of the search as it stands (of subwords, of the derivation that it found).
         """
+        self.vocabulary.require_language()
         chosen = _options(options, settings)
         search = self.kind.search(chosen.search)
         texts = [normalise_text(source) for source in _sentences(sources, "sources")]
@@ -322,6 +338,7 @@ class Translator:
         self, sources: Iterable[str] | None, targets: Iterable[str], allow_unknown: bool
     ) -> tuple[list[str], list[str]]:
         """A user's pairs, normalised and checked; without sources, empty ones."""
+        self.vocabulary.require_language()
         blanks = with_single_blanks if self.config.text.single_blanks else str
         texts = [blanks(normalise_text(target)) for target in _sentences(targets, "targets")]
         given = [""] * len(texts)

@@ -20,7 +20,7 @@ from ssmt.text.lines import read_lines, read_parallel
 if TYPE_CHECKING:
     import torch
 
-    from ssmt.config import Preset
+    from ssmt.config import CorpusConfig, Preset
     from ssmt.translator import Translator
 
 VERBS = (
@@ -110,6 +110,10 @@ AllowUnknownOption = Annotated[
 PretokenisedOption = Annotated[
     bool, typer.Option("--pretokenised", help="The source is already split into the model's subwords, by blanks.")
 ]
+ToOption = Annotated[
+    str | None,
+    typer.Option(metavar="CODE", help="The target language, of a model that has several.", show_default=False),
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
@@ -138,12 +142,11 @@ def set_threads(threads: int | None) -> None:
         torch.set_num_threads(threads)
 
 
-def chosen_preset(device: torch.device, source: Path | None) -> Preset:
-    """The preset for a training text, where none is asked for."""
+def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Preset:
+    """The preset for training corpora, where none is asked for."""
     from ssmt.training.presets import choose_preset
 
-    assert source is not None
-    chosen, why = choose_preset(device, source)
+    chosen, why = choose_preset(device, corpora)
     reporter.say(f"{why}; --preset takes another")
     return chosen
 
@@ -159,12 +162,20 @@ def exit_status(signal: str) -> int:
 
 
 def load_translator(
-    model: Path, device: str, threads: int | None, pretokenised: bool = False, int8: bool = False
+    model: Path,
+    device: str,
+    threads: int | None,
+    pretokenised: bool = False,
+    int8: bool = False,
+    to: str | None = None,
 ) -> Translator:
     from ssmt.translator import Translator
 
     set_threads(threads)
-    return Translator.load(model, device, pretokenised, int8)
+    translator = Translator.load(model, device, pretokenised, int8)
+    if to is None and translator.languages:
+        raise UserError(f"{model}: translates into {', '.join(translator.languages)}; --to says into which")
+    return translator if to is None else translator.into(to)
 
 
 def read_pairs(source: str | None, target: str) -> tuple[list[str] | None, list[str]]:

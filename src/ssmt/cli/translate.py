@@ -22,6 +22,7 @@ from ssmt.cli.shared import (
     SourceOption,
     TargetOption,
     ThreadsOption,
+    ToOption,
     Verb,
     app,
     beginning_with,
@@ -52,6 +53,7 @@ def translate(
         str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
     ] = STANDARD_STREAM,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     pretokenised: PretokenisedOption = False,
     search: Annotated[
         str | None,
@@ -132,7 +134,7 @@ def translate(
         temperature=temperature,
         seed=seed,
     )
-    translator = load_translator(model, device, threads, pretokenised, int8)
+    translator = load_translator(model, device, threads, pretokenised, int8, to)
     options = translator.kind.search(search).completed(options)
     score_type = translator.score_type(options.search)
     prefixes = None if prefix is None else read_lines(prefix)
@@ -194,6 +196,7 @@ def segment(
         typer.Option(metavar="F", help="Source text, line by line; without it targets are segmented on their own."),
     ] = None,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     method: Annotated[
         Literal["viterbi", "posterior"], typer.Option(help="Most probable path, or cut by boundary posterior.")
     ] = "viterbi",
@@ -223,7 +226,7 @@ def segment(
     if method == "viterbi" and threshold is not None:
         raise UserError("--threshold goes with --method posterior: the most probable path has none")
     require_other_file(output, source, target)
-    translator = load_translator(model, device, threads, pretokenised)
+    translator = load_translator(model, device, threads, pretokenised, to=to)
     segmenter = translator.segmenter
     sources, targets = read_pairs(source, target)
     options: dict[str, Any] = {"allow_unknown": allow_unknown, "batch_characters": batch_characters}
@@ -287,6 +290,7 @@ def score(
     source: SourceOption,
     target: TargetOption,
     output: OutputOption = STANDARD_STREAM,
+    to: ToOption = None,
     best_path: Annotated[bool, typer.Option("--best-path", help="Of the best segmentation instead of all.")] = False,
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,
@@ -300,7 +304,7 @@ def score(
     Of a model on subwords, the probability of the translation as it is cut into them. --json says which.
     """
     require_other_file(output, source, target)
-    translator = load_translator(model, device, threads, pretokenised)
+    translator = load_translator(model, device, threads, pretokenised, to=to)
     sources, targets = read_parallel(source, target)
     score_type = translator.score_type(best_path=best_path)
 

@@ -5,8 +5,9 @@ Shapes: B sentences, S source subwords.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,9 @@ from ssmt.model.body import Body, Memory
 from ssmt.model.transformer import Encoder
 from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import BothSides
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 
 class Loss(NamedTuple):
@@ -33,6 +37,12 @@ class TranslationModel(nn.Module):
     def __init__(self, vocabulary: BothSides) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+
+    def into(self, language: str) -> Self:
+        """The same network, asked for one of its languages."""
+        other = copy.copy(self)
+        other.vocabulary = self.vocabulary.into(language)
+        return other
 
     @property
     def device(self) -> torch.device:

@@ -5,26 +5,30 @@ Millions of pairs fit, because only the arrays of line offsets are ever wholly i
 
 from __future__ import annotations
 
+import copy
 import json
 import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.files import name_of, read_json, reason, require_file, require_regular, temporary_beside
+from ssmt.files import read_json, reason, require_regular, temporary_beside
 from ssmt.text.batch import Batch, BatchSymbols, make_batch
-from ssmt.text.lines import read_lines, require_equal_lengths, stream_lines, with_single_blanks
+from ssmt.text.lines import read_lines
+from ssmt.text.pairs import Group, Pair, repetitions
 
 CHUNK_LINES = 10_000
+CHUNK_IDS = 1 << 20
+MOST_WEIGHT = 1000  # of a corpus
 DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
+GROUPS = "groups"  # .npy: the group of each pair; .json: the groups. Neither where there is but one without a name
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 Encode = Callable[[Sequence[str]], Many]
 Resample = Callable[[Many, Many, tuple[int, int]], tuple[Many, Many]]  # ids of both sides, what names the draw
@@ -58,13 +62,18 @@ class Sentences:
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    def chunks(self, size: int = 1 << 20) -> Iterator[npt.NDArray[np.int64]]:
+    def chunks(self, size: int = CHUNK_IDS) -> Iterator[npt.NDArray[np.int64]]:
         """The whole text in pieces of about `size` ids, cut at sentence ends."""
+        for start, stop in self.spans(size):
+            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+
+    def spans(self, size: int = CHUNK_IDS) -> Iterator[tuple[int, int]]:
+        """The first sentence of each such piece, and the one after its last."""
         start = 0
         while start < len(self):
             stop = int(np.searchsorted(self.offsets, self.offsets[start] + size, side="right")) - 1
             stop = max(stop, start + 1)
-            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+            yield start, stop
             start = stop
 
 
@@ -111,7 +120,8 @@ class Corpus:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
             self.lines = _load_numbers(directory / CORPUS_LINES)
             self.characters = _load_numbers(directory / "characters.npy")
-            parts = (self.source, self.target, self.lines, self.characters)
+            self.groups, self.group_of_pair = _load_groups(directory, len(self.lines))
+            parts = (self.source, self.target, self.lines, self.characters, self.group_of_pair)
             if len({len(part) for part in parts}) > 1 or not len(self.lines):
                 raise ValueError("its parts are not of one length")
             if (
@@ -119,6 +129,7 @@ class Corpus:
                 or int(self.characters.min()) < 1
             ):
                 raise ValueError("it has empty sentences")
+            self.rows = np.arange(len(self.lines))  # those that batches are made of
         except (ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError) as error:
             raise UserError(
                 f"{directory}: the prepared data is damaged or missing ({error}); begin a new run"
@@ -132,6 +143,24 @@ class Corpus:
         for side, size in zip((self.source, self.target), sizes, strict=True):
             if len(side.ids) and int(side.ids.max()) >= size:
                 raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+
+    @property
+    def languages(self) -> list[str]:
+        """The target languages that are named, in the order of their codes."""
+        return sorted({group.target_language for group in self.groups if group.target_language})
+
+    def only(self, language: str) -> Corpus:
+        """The same corpus, with batches of one target language."""
+        is_wanted = np.array([group.target_language == language for group in self.groups])
+        part = copy.copy(self)
+        part.rows = np.flatnonzero(is_wanted[self.group_of_pair])
+        return part
+
+    def target_weights(self, times: Sequence[float]) -> Iterator[npt.NDArray[np.float64]]:
+        """For each of the target's chunks, how many times each id counts, by the group of its pair."""
+        of_pair = np.array(times, dtype=np.float64)[self.group_of_pair]
+        for start, stop in self.target.spans():
+            yield np.repeat(of_pair[start:stop], self.target.lengths[start:stop])
 
     def texts(self, indices: Iterable[int]) -> list[tuple[str, str]]:
         """The raw pairs, of a corpus that was written with them."""
@@ -150,29 +179,37 @@ class Corpus:
         targets: Many = [self.target[int(i)] for i in indices]
         if self.resample is not None:
             sources, targets = self.resample(sources, targets, (epoch, int(indices[0])))
+        starts = self.symbols.starts
         return make_batch(
             sources,
             targets,
             self.symbols,
+            languages=[self.groups[group].target_language for group in self.group_of_pair[indices]] if starts else None,
             characters=int(self.characters[np.asarray(indices)].sum()),
             lines=self.lines[np.asarray(indices)].tolist(),
         )
 
-    def batches(self, budget: int, seed: int | None = None, epoch: int = 0) -> list[npt.NDArray[np.int64]]:
+    def batches(
+        self, budget: int, seed: int | None = None, epoch: int = 0, temperature: float = 1.0
+    ) -> list[npt.NDArray[np.int64]]:
         """The indices of each batch of one epoch: sentences of like length, `budget` characters with padding.
 
-        With a seed, order and company are shuffled by seed and epoch; without, all is sorted by length.
+        With a seed, order and company are shuffled by seed and epoch, and an epoch has each pair as often as its
+        corpus's weight and the balance of languages (`temperature`) ask for; without, each is there once, and all is
+        sorted by length.
         """
         lengths = self.characters
         if seed is None:
-            order = np.lexsort((self.source.lengths, lengths))
+            order = self.rows[np.lexsort((self.source.lengths[self.rows], lengths[self.rows]))]
         else:
             random = np.random.default_rng((seed, epoch))
+            drawn = self._drawn(temperature, random)
+            lengths = lengths[drawn]
             # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
             noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
-            order = np.argsort(noisy, kind="stable")
+            order = drawn[np.argsort(noisy, kind="stable")]
         # Sources count too: a batch of short targets must not bring in very long sources.
-        size = np.maximum(lengths, self.source.lengths)[order]
+        size = np.maximum(self.characters, self.source.lengths)[order]
         batches, start = [], 0
         while start < len(order):
             widest = np.maximum.accumulate(size[start : start + budget])
@@ -184,69 +221,49 @@ class Corpus:
             random.shuffle(batches)
         return batches
 
+    def _drawn(self, temperature: float, random: np.random.Generator) -> npt.NDArray[np.int64]:
+        """The pairs of an epoch: of a group that it has 2.3 times, all twice and each once more by chance."""
+        sizes = np.bincount(self.group_of_pair, minlength=len(self.groups)).tolist()
+        times = np.array(repetitions(self.groups, sizes, temperature))
+        if (times == 1).all():
+            return np.arange(len(self))
+        times_of_pair = times[self.group_of_pair]
+        whole = np.floor(times_of_pair)
+        count = (whole + (random.random(len(self)) < times_of_pair - whole)).astype(np.int64)
+        return np.repeat(np.arange(len(self)), count) if count.any() else np.arange(len(self))
 
-class PairReader:
-    """Numbered sentence pairs of two files, checked as they are read. Can be read any number of times."""
 
-    def __init__(self, source: str | Path, target: str | Path, limits: TextConfig) -> None:
-        self.source, self.target, self.limits = source, target, limits
-        for path in (source, target):
-            require_file(path)
-        self.skipped = 0  # bad lines left out in the last reading
-
-    def __iter__(self) -> Iterator[tuple[int, str, str]]:
-        self.skipped = 0
-        count = 0
-        pairs = zip_longest(stream_lines(self.source), stream_lines(self.target))
-        for count, (source, target) in enumerate(pairs, start=1):
-            if source is None or target is None:
-                remaining = 1 + sum(1 for _ in pairs)
-                lengths = (count - 1, count - 1 + remaining)
-                require_equal_lengths(self.source, lengths[target is None], self.target, lengths[source is None])
-            if self.limits.single_blanks:
-                target = with_single_blanks(target)
-            problem = self._problem(count, source, target)
-            if problem is None:
-                yield count, source, target
-            elif self.limits.skip_bad_lines:
-                self.skipped += 1
-            else:
-                raise UserError(
-                    f"{problem}. Mend it in both files, or leave such pairs out with text.skip_bad_lines=true"
-                )
-        if count == self.skipped:
-            nothing = "is empty" if count == 0 else f"has {count:,} lines, and none of them can be used"
-            raise UserError(f"{name_of(self.source)}: {nothing}")
-
-    def _problem(self, number: int, source: str, target: str) -> str | None:
-        for path, line, longest, key in (
-            (self.source, source, self.limits.longest_source, "longest_source"),
-            (self.target, target, self.limits.longest_target, "longest_target"),
-        ):
-            if not line.strip():
-                return f"{name_of(path)}, line {number}: is empty"
-            if len(line) > longest:
-                return (
-                    f"{name_of(path)}, line {number}: has {len(line):,} characters, more than the {longest:,} of "
-                    f"text.{key}"
-                )
-        return None
+def _load_groups(directory: Path, pairs: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
+    if not (directory / f"{GROUPS}.json").exists():
+        return [Group()], np.zeros(pairs, dtype=np.int64)
+    groups = [Group(*fields) for fields in read_json(directory / f"{GROUPS}.json")]
+    of_pair = _load_numbers(directory / f"{GROUPS}.npy")
+    if len(of_pair) and not 0 <= int(of_pair.min()) <= int(of_pair.max()) < len(groups):
+        raise ValueError("a pair is of no group")
+    for source_language, target_language, weight, origin, _ in groups:
+        words = (source_language, target_language, origin)
+        if not all(word is None or isinstance(word, str) for word in words) or not 0 < weight <= MOST_WEIGHT:
+            raise ValueError(f"{GROUPS}.json is not of a corpus")
+    return groups, of_pair
 
 
 def write_corpus(
     directory: Path,
-    pairs: Iterable[tuple[int, str, str]],
+    pairs: Iterable[Pair],
     encode_sources: Encode,
     encode_targets: Encode,
     vocabulary_sizes: tuple[int, int],
     with_text: bool = False,
+    groups: Sequence[Group] = (Group(),),
+    tags: Callable[[Group], Sequence[int]] = lambda group: (),
 ) -> None:
     """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
-    text beside the numbers."""
+    text beside the numbers; `tags` are what stands in front of a group's sources."""
     unfinished = temporary_beside(directory)
     if directory.exists() and not (directory / CORPUS_LINES).exists():
         raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
-    lines, characters = array("q"), array("q")
+    lines, characters, group_of_pair = array("q"), array("q"), array("q")
+    tags_of_group = [list(tags(group)) for group in groups]
     try:
         unfinished.mkdir(parents=True)
         with (
@@ -255,15 +272,22 @@ def write_corpus(
         ):
             remaining = iter(pairs)
             while chunk := list(islice(remaining, CHUNK_LINES)):
-                sources.extend(encode_sources([source for _, source, _ in chunk]))
-                targets.extend(encode_targets([target for _, _, target in chunk]))
-                lines.extend(number for number, _, _ in chunk)
-                characters.extend(len(target) + 1 for _, _, target in chunk)
+                encoded = encode_sources([pair.source for pair in chunk])
+                if any(tags_of_group):
+                    encoded = [[*tags_of_group[pair.group], *ids] for pair, ids in zip(chunk, encoded, strict=True)]  # type: ignore[misc]
+                sources.extend(encoded)
+                targets.extend(encode_targets([pair.target for pair in chunk]))
+                lines.extend(pair.number for pair in chunk)
+                characters.extend(len(pair.target) + 1 for pair in chunk)
+                group_of_pair.extend(pair.group for pair in chunk)
                 for side in (1, 2) if with_text else ():
                     with open(unfinished / f"{('source', 'target')[side - 1]}.txt", "a", encoding="utf-8") as stream:
                         stream.writelines(f"{pair[side]}\n" for pair in chunk)
         np.save(unfinished / CORPUS_LINES, np.array(lines, dtype=np.int64))
         np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
+        if list(groups) != [Group()]:
+            np.save(unfinished / f"{GROUPS}.npy", np.array(group_of_pair, dtype=np.int64))
+            (unfinished / f"{GROUPS}.json").write_text(json.dumps(list(groups)), encoding="utf-8")
         shutil.rmtree(directory, ignore_errors=True)
         unfinished.rename(directory)
     except OSError as error:

@@ -7,8 +7,9 @@ front. Every single character is a piece, so that any segment can be spelt.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from ssmt.errors import UserError
 from ssmt.files import count_in, read_description_lines, replacing
@@ -39,6 +40,7 @@ class Pieces:
 
     unk, eos, pad = 0, 1, 2
     file = "target.txt"  # in a model directory
+    tags: Mapping[str, int] = MappingProxyType({})  # it has none
 
     def __init__(self, pieces: Sequence[str], counts: Sequence[int]) -> None:
         self.pieces, self.counts = [*SPECIALS, *pieces], counts

@@ -1,25 +1,28 @@
-"""From two raw text files to a vocabulary and memory-mapped corpora, with nothing prepared by hand."""
+"""From raw text files to a vocabulary and memory-mapped corpora, with nothing prepared by hand."""
 
 from __future__ import annotations
 
+import math
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-from ssmt.config import LARGEST_RATIO, TextConfig
+from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
+from ssmt.errors import UserError
 from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import Corpus, Encode, PairReader, write_corpus
+from ssmt.text.corpus import Corpus, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
+from ssmt.text.pairs import PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary, encode_targets
+from ssmt.text.tags import language_symbol, origin_symbol
+from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
 
 LENGTH_PERCENTILE = 99.5
 SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
@@ -28,10 +31,18 @@ MOST_SEEN = 0.1  # of the validation pairs: so many short sentences may be in an
 
 @dataclass(frozen=True)
 class TrainingFiles:
+    """The simplest data: a file for each side, to train on and to validate on."""
+
     source: Path
     target: Path
     valid_source: Path
     valid_target: Path
+
+    @property
+    def data(self) -> DataConfig:
+        train = CorpusConfig(source=(str(self.source),), target=(str(self.target),))
+        valid = CorpusConfig(source=(str(self.valid_source),), target=(str(self.valid_target),))
+        return DataConfig(train=(train,), valid=(valid,))
 
 
 class Prepared(NamedTuple):
@@ -44,15 +55,41 @@ class TrainingText:
     """The training pairs, read and found good, and how to write the corpora once the text can be encoded."""
 
     pairs: PairReader
-    count: int
-    alphabet: Alphabet
-    write: Callable[[Encode, Encode, tuple[int, int]], Corpus]  # encoders, sizes of vocabularies -> training corpus
+    times: Sequence[float]  # how often a pair of each group counts, so that languages are balanced
+    characters: set[str]  # of the target
+    write: Callable[[BothSides], Corpus]  # -> training corpus; of a vocabulary, whether it is complete or not
     reporter: Reporter
 
+    @property
+    def languages(self) -> list[str]:
+        """The target languages, where there are several."""
+        codes = {group.target_language for group in self.pairs.groups if group.target_language}
+        return sorted(codes) if len(codes) > 1 else []
+
+    @property
+    def origins(self) -> list[str]:
+        """The origins that sources are tagged with."""
+        return sorted({group.origin for group in self.pairs.groups if group.tagged and group.origin})
+
+    def tags(self, languages: bool) -> list[str]:
+        """The symbols that stand in front of sources."""
+        of_languages = map(language_symbol, self.languages if languages else ())
+        return [*of_languages, *map(origin_symbol, self.origins)]
+
     def lines(self, *sides: int) -> list[str]:
-        """Lines to learn subwords from, of the source (1), of the target (2) or of both; every n-th of very many."""
-        stride = -(-self.count * len(sides) // MOST_TRAINING_LINES)
-        return [pair[1:][side - 1] for pair in islice(self.pairs, 0, None, stride) for side in sides]
+        """Lines to learn subwords from, of the source (1), of the target (2) or of both; every n-th of very many, and
+        more of what counts more than once."""
+        total = sum(times * size for times, size in zip(self.times, self.pairs.sizes, strict=True))
+        stride = math.ceil(total * len(sides) / MOST_TRAINING_LINES)
+        share = [times / stride for times in self.times]  # of each pair of a group
+        owed = [1 - of_pair for of_pair in share]
+        lines: list[str] = []
+        for pair in self.pairs:
+            owed[pair.group] += share[pair.group]
+            while owed[pair.group] > 1 - 1e-6:
+                owed[pair.group] -= 1
+                lines += [(pair.source, pair.target)[side - 1] for side in sides]
+        return lines
 
 
 Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary and writes the corpora
@@ -61,17 +98,19 @@ Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary a
 def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
     """Source subwords, the target's alphabet and its lexicon."""
     subwords = Subwords.train(text.lines(1), config.source_vocabulary, warn=text.reporter.warn)
-    alphabet = text.alphabet
-    corpus = text.write(subwords.encode, partial(encode_targets, alphabet), (len(subwords), len(alphabet)))
-    lexicon = learn_lexicon(text, corpus, config)
+    subwords = subwords.with_tags(text.tags(config.tag_source))
+    alphabet = Alphabet.of_characters(text.characters, text.languages)
+    corpus = text.write(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, ())))
+    lexicon = learn_lexicon(text, corpus, alphabet, config)
     text.reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries ({config.lexicon})")
     return Vocabulary(subwords, alphabet, lexicon)
 
 
-def learn_lexicon(text: TrainingText, corpus: Corpus, config: TextConfig) -> Lexicon:
-    chunks, alphabet, longest = corpus.target.chunks, text.alphabet, config.longest_segment
+def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config: TextConfig) -> Lexicon:
+    chunks, longest = corpus.target.chunks, config.longest_segment
     if config.lexicon == "ngrams":
-        lexicon = most_frequent_ngrams(chunks, alphabet, config.lexicon_size, longest)
+        weights = None if {*text.times} == {1.0} else partial(corpus.target_weights, text.times)
+        lexicon = most_frequent_ngrams(chunks, alphabet, config.lexicon_size, longest, weights)
         if len(lexicon) != config.lexicon_size:
             text.reporter.warn(
                 f"lexicon_size is {config.lexicon_size:,}, but this corpus gives {len(lexicon):,} entries"
@@ -91,36 +130,40 @@ def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig)
     if config.shared_vocabulary:
         lines = text.lines(1, 2)
         lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
-        both = TargetSubwords.train(lines, config.subword_vocabulary, algorithm, warn)
+        both = TargetSubwords.train(lines, config.subword_vocabulary, algorithm, warn).with_tags(text.tags(True))
         vocabulary = SubwordVocabulary(both, both)
         text.reporter.say(f"{len(both):,} subwords of both languages ({algorithm})")
     else:
         vocabulary = SubwordVocabulary(
-            Subwords.train(text.lines(1), config.source_vocabulary, algorithm, warn),
+            Subwords.train(text.lines(1), config.source_vocabulary, algorithm, warn).with_tags(text.tags(True)),
             TargetSubwords.train(text.lines(2), config.subword_vocabulary, algorithm, warn),
         )
         sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
         text.reporter.say(f"{sizes} ({algorithm})")
-    text.write(vocabulary.encode_sources, vocabulary.encode_targets, vocabulary.sizes)
+    text.write(vocabulary)
     return vocabulary
 
 
 def prepare(
-    files: TrainingFiles, config: TextConfig, directory: Path, reporter: Reporter, learn: Learn = learn_segmental
+    files: TrainingFiles | DataConfig,
+    config: TextConfig,
+    directory: Path,
+    reporter: Reporter,
+    learn: Learn = learn_segmental,
 ) -> Prepared:
     """Learn the vocabulary and write `directory/train` and `directory/valid`. Nothing is written if a line is bad."""
-    train = PairReader(files.source, files.target, config)
-    valid = PairReader(files.valid_source, files.valid_target, config)
+    data = files.data if isinstance(files, TrainingFiles) else files
+    train, valid = PairReader(data.train, config), PairReader(data.valid, config)
 
     characters: set[str] = set()
     ratios = array("f")
     held_out, seen = _pairs_of(valid), set[int]()
-    for _, source, target in train:
+    for _, source, target, _ in train:
         characters.update(target)
         ratios.append(len(target) / max(len(source), SHORT_SOURCE))
         if (pair := hash((source, target))) in held_out:
             seen.add(pair)
-    count = len(ratios)
+    _compare_languages(train, valid)
     if len(seen) > MOST_SEEN * len(held_out):
         reporter.warn(
             f"{len(seen):,} of {len(held_out):,} different validation pairs are training pairs too, so validation "
@@ -128,34 +171,56 @@ def prepare(
         )
     if train.skipped:
         reporter.warn(f"{plural(train.skipped, 'training pair')} left out: empty or too long")
-    alphabet = Alphabet.of_characters(characters)
-    _report_unknown(valid, alphabet, reporter)
-    reporter.say(f"{plural(count, 'training pair')}, {plural(len(characters), 'target character')}")
-
-    def write(encode_sources: Encode, encode_targets: Encode, sizes: tuple[int, int]) -> Corpus:
-        write_corpus(directory / "train", train, encode_sources, encode_targets, sizes)
-        write_corpus(directory / "valid", valid, encode_sources, encode_targets, sizes, with_text=True)
-        return Corpus(directory / "train")
-
-    vocabulary = learn(TrainingText(train, count, alphabet, write, reporter), config)
+    _report_unknown(valid, Alphabet.of_characters(characters), reporter)
+    times = repetitions(train.groups, train.sizes, config.language_temperature)
+    text = TrainingText(train, times, characters, partial(_write, train, valid, directory), reporter)
+    in_languages = f" into {', '.join(text.languages)}" if text.languages else ""
+    found = f"{plural(len(ratios), 'training pair')}{in_languages}, {plural(len(characters), 'target character')}"
+    reporter.say(found)
+    vocabulary = learn(text, config)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
     return Prepared(vocabulary, min(max(ratio, 0.01), LARGEST_RATIO))  # 0 would be no ratio
 
 
+def _write(train: PairReader, valid: PairReader, directory: Path, vocabulary: BothSides) -> Corpus:
+    """The corpora in the ids of a vocabulary; the training corpus comes back."""
+    for part, pairs in (("train", train), ("valid", valid)):
+        write_corpus(
+            directory / part,
+            pairs,
+            vocabulary.encode_sources,
+            vocabulary.encode_targets,
+            vocabulary.sizes,
+            with_text=part == "valid",
+            groups=pairs.groups,
+            tags=lambda group: vocabulary.tags(group.target_language, group.origin if group.tagged else None),
+        )
+    return Corpus(directory / "train")
+
+
+def _compare_languages(train: PairReader, valid: PairReader) -> None:
+    """Refuse to validate on what was never trained on."""
+    trained = {group.target_language for group in train.groups}
+    for code in sorted({group.target_language or "" for group in valid.groups}):
+        if len(trained) > 1 and code not in trained:
+            named = f"is in {code!r}" if code else "does not say its target language"
+            raise UserError(f"The validation text {named}; training is into {', '.join(sorted(map(str, trained)))}")
+
+
 def _pairs_of(pairs: PairReader) -> set[int]:
     """The different pairs, by their hashes."""
-    return {hash((source, target)) for _, source, target in pairs}
+    return {hash((source, target)) for _, source, target, _ in pairs}
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:
     unknown: dict[str, int] = {}  # character -> first line
-    for number, _, target in valid:
+    for number, _, target, _ in valid:
         for character in alphabet.unknown_characters(target):
             unknown.setdefault(character, number)
     if valid.skipped:
         reporter.warn(f"{plural(valid.skipped, 'validation pair')} left out: empty or too long")
     if unknown:
         reporter.warn(
-            f"{valid.target}, line {min(unknown.values())}: validation text has characters that the "
+            f"{valid.place(min(unknown.values()))}: validation text has characters that the "
             f"training text lacks ({len(unknown)}); they count as <unk>: {describe_characters(list(unknown))}"
         )

@@ -30,8 +30,8 @@ class SubwordSampler:
         """alpha: how probably a merge is left out (BPE), or the power of the segmentations' probabilities (unigram)."""
         self.subwords, self.alpha = subwords, alpha
         self.pieces: list[str] = [subwords.processor.id_to_piece(id) for id in range(len(subwords))]
-        specials = (subwords.unk, subwords.eos, subwords.pad)
-        self.ids = {piece: id for id, piece in enumerate(self.pieces) if id not in specials}
+        self.specials = frozenset((subwords.unk, subwords.eos, subwords.pad, *subwords.tags.values()))
+        self.ids = {piece: id for id, piece in enumerate(self.pieces) if id not in self.specials}
         self.scores = {piece: subwords.processor.get_score(id) for piece, id in self.ids.items()}
         self.longest = max(map(len, self.ids))
         self.draw_word = self.merge_with_dropout if algorithm == "bpe" else self.draw_from_unigram
@@ -46,7 +46,7 @@ class SubwordSampler:
         drawn: list[int] = []
         word = ""
         for id in ids:
-            special = id in (self.subwords.unk, self.subwords.eos)
+            special = id in self.specials
             if word and (special or self.pieces[id].startswith(MARK)):
                 drawn += self.draw_word(word, random)
                 word = ""

@@ -121,7 +121,7 @@ class Trainer:
         settings, corpus = self.settings, self.train_corpus
         while True:
             epoch = self.state.epoch
-            order = corpus.batches(settings.batch_characters, settings.seed, epoch)
+            order = corpus.batches(settings.batch_characters, settings.seed, epoch, settings.language_temperature)
             if self.state.batch >= len(order):
                 raise UserError(f"{self.directory}: its checkpoint is at a place that its data does not have")
             for start in range(self.state.batch, len(order), settings.accumulate):

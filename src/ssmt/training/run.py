@@ -1,4 +1,4 @@
-"""A training run and its directory: begun from two text files, or gone on with."""
+"""A training run and its directory: begun from text files, or gone on with."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ssmt.config import LIMITS, Config, changed, differences
+from ssmt.config import LIMITS, Config, DataConfig, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
@@ -28,7 +28,7 @@ from ssmt.directory import (
     save_description,
 )
 from ssmt.errors import UserError
-from ssmt.files import remove_leftovers, require_no_link
+from ssmt.files import keeping_streams, remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
@@ -52,9 +52,11 @@ FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY)
 WRITTEN = (WEIGHTS, *VOCABULARIES, "log.jsonl", *(name for name in FOLDERS if name != "data"))
 
 
-def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
-    """Prepare a new run. Its config is written last: a directory with one is ready to train."""
-    with alone(directory):
+def begin(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
+    """Prepare a new run. Its config, which names the files, is written last: a directory with one is ready to train."""
+    data = files.data if isinstance(files, TrainingFiles) else files
+    config = changed(config, {"data": data.model_dump()}, "data")
+    with alone(directory), keeping_streams():
         if (directory / CONFIG).exists():
             raise UserError(
                 f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
@@ -72,7 +74,7 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
                 (directory / name).unlink(missing_ok=True)
         was_empty = not any(directory.iterdir())
         try:
-            _prepare(files, directory, config, reporter)
+            _prepare(directory, config, reporter)
         except BaseException:
             if was_empty:
                 for path in directory.iterdir():
@@ -91,15 +93,15 @@ def _tidy(directory: Path) -> None:
     remove_leftovers(directory)
 
 
-def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> float | None:
-    """Everything that a run needs besides its files, its config last; returns the length ratio."""
+def _prepare(directory: Path, config: Config, reporter: Reporter) -> float | None:
+    """Everything that a run needs, its config last; returns the length ratio."""
     kind = kind_of(config)
     if kind.learn is None:
         segmented.discard_other_corpora(directory)
-        ratio = _prepare(files, directory / SEGMENTER, config.of_segmenter, reporter)
+        ratio = _prepare(directory / SEGMENTER, config.of_segmenter, reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
-    vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
+    vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
     if config.network.word_layers and "network.character_layers" not in kind.settings_without_effect(config):
@@ -126,7 +128,7 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     """Change the settings of a run before it goes on; only limits can change."""
     with alone(directory):
         old = load_config(directory)
-        new = reconfigure(old)
+        new = reconfigure(old).model_copy(update={"data": old.data})  # a run goes on with the text that it has read
         if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
             new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
         conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
@@ -139,7 +141,7 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
             save_config(directory, new)
 
 
-def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
+def begin_or_adopt(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
     """Prepare a new run, or one that was begun before with the same settings but for its limits."""
     with alone(directory):
         if can_resume(directory):

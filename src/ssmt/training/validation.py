@@ -32,13 +32,15 @@ class Validation:
     config: Config
     corpus: Corpus
     precision: Precision
+    sentences: int  # to translate
     processes: Processes
 
     @cached_property
     def translations(self) -> tuple[list[str], list[str]]:
         """Greedy translations of a sample that is spread evenly over the text, and their references."""
-        count = min(self.config.training.chrf_sentences, len(self.corpus))
-        pairs = self.corpus.texts(index * len(self.corpus) // count for index in range(count))
+        rows = self.corpus.rows
+        count = min(self.sentences, len(rows))
+        pairs = self.corpus.texts(int(rows[place * len(rows) // count]) for place in range(count))
         sources, references = map(list, zip(*pairs, strict=True))
         hypotheses = _translate(self.network, self.config, self.processes.share(sources))
         translations = [self.network.vocabulary.decode(best.symbols) for best, *_ in hypotheses]
@@ -61,7 +63,7 @@ def bits_per_character(validation: Validation) -> float:
             of_sentences = network.log_probability(corpus.batch(indices).to(network.device))
         log_probabilities.append(of_sentences.cpu().double().sum().item())
     nats = -sum(processes.merged(log_probabilities))  # in the order of the batches, whoever had them
-    return nats / int(corpus.characters.sum()) / math.log(2)
+    return nats / int(corpus.characters[corpus.rows].sum()) / math.log(2)
 
 
 def chrf(validation: Validation) -> float:
@@ -91,13 +93,26 @@ METRICS: dict[str, Metric] = {
 def measure(
     network: TranslationModel, config: Config, corpus: Corpus, precision: Precision, processes: Processes | None = None
 ) -> dict[str, float]:
-    """The value of each metric that the run wants; up to the first that is not finite, if one is not."""
+    """The value of each metric that the run wants; up to the first that is not finite, if one is not. Where there are
+    several languages, their mean, and `metric:language` for each."""
     network.eval()
-    validation = Validation(network, config, corpus, precision, processes or Processes(network.device))
-    measured = {}
+    processes = processes or Processes(network.device)
+    languages = network.vocabulary.languages and corpus.languages
+    sentences = config.training.chrf_sentences
+    if languages:
+        share = -(-sentences // len(languages))
+        parts = {
+            language: Validation(network.into(language), config, corpus.only(language), precision, share, processes)
+            for language in languages
+        }
+    else:
+        parts = {"": Validation(network, config, corpus, precision, sentences, processes)}
+    measured: dict[str, float] = {}
     for name, metric in METRICS.items():
         if metric.is_wanted(config.training):
-            measured[name] = metric.measure(validation)
+            values = {language: metric.measure(validation) for language, validation in parts.items()}
+            measured[name] = sum(values.values()) / len(values)
+            measured |= {f"{name}:{language}": value for language, value in values.items() if language}
             if not math.isfinite(measured[name]):
                 break
     return measured
@@ -109,4 +124,12 @@ def cost(metric: str, value: float) -> float:
 
 
 def in_words(measured: dict[str, float]) -> str:
-    return ", ".join(METRICS[name].words.format(value) for name, value in measured.items())
+    """Each metric and, where there are several languages, what it is for each of them."""
+
+    def languages(metric: str) -> str:
+        named = [(name.partition(":")[2], value) for name, value in measured.items() if name.startswith(f"{metric}:")]
+        return f" ({', '.join(f'{language} {value:.4g}' for language, value in named)})" if named else ""
+
+    return ", ".join(
+        METRICS[name].words.format(value) + languages(name) for name, value in measured.items() if ":" not in name
+    )
