@@ -31,7 +31,8 @@ CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a dire
 GROUPS = "groups"  # .npy: the group of each pair; .json: the groups. Neither where there is but one without a name
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 Encode = Callable[[Sequence[str]], Many]
-Resample = Callable[[Many, Many, tuple[int, int]], tuple[Many, Many]]  # ids of both sides, what names the draw
+# Ids of both sides, and for each pair what names its draw: epoch and place in the corpus, whatever its company.
+Resample = Callable[[Many, Many, Sequence[tuple[int, int]]], tuple[Many, Many]]
 
 
 class Sentences:
@@ -178,7 +179,7 @@ class Corpus:
         sources: Many = [self.source[int(i)] for i in indices]
         targets: Many = [self.target[int(i)] for i in indices]
         if self.resample is not None:
-            sources, targets = self.resample(sources, targets, (epoch, int(indices[0])))
+            sources, targets = self.resample(sources, targets, [(epoch, int(i)) for i in indices])
         starts = self.symbols.starts
         return make_batch(
             sources,

@@ -6,11 +6,10 @@ import errno
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ssmt.config import LIMITS, Config, DataConfig, changed, differences
@@ -236,10 +235,13 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
     sides = [side for side in (vocabulary.source, vocabulary.target) if isinstance(side, Subwords)]
     samplers = [SubwordSampler(side, sampling, alpha) for side in sides]
 
-    def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
-        seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
+    def resample(sources: Many, targets: Many, draws: Sequence[tuple[int, int]]) -> tuple[Many, Many]:
+        seeds = [f"{seed} {epoch} {place}" for epoch, place in draws]
         source_sampler, target_sampler = samplers
-        return source_sampler.resample(sources, seeds[0]), target_sampler.resample(targets, seeds[1])
+        return (
+            source_sampler.resample(sources, (f"{own} source" for own in seeds)),
+            target_sampler.resample(targets, (f"{own} target" for own in seeds)),
+        )
 
     return resample
 
