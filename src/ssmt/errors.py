@@ -18,6 +18,10 @@ class LineError(UserError):
         self.kind, self.number, self.problem = kind, number, problem
 
 
+class Unfinished(UserError):  # noqa: N818 (it says what is left to do)
+    """Work that could not be ended here. What is done is kept: the same call goes on from there."""
+
+
 class NotNumbersError(UserError):
     """Finite weights can be so large that what they compute is not finite."""
 

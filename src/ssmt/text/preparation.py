@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import shutil
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.errors import UserError
+from ssmt.files import replacing
 from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import Corpus, write_corpus
+from ssmt.text.corpus import CORPUS_LINES, Corpus, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
 from ssmt.text.tags import language_symbol, origin_symbol
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
+from ssmt.text.workers import cores
+from ssmt.version import __version__
 
+SomeSubwords = TypeVar("SomeSubwords", bound=Subwords)
 LENGTH_PERCENTILE = 99.5
 SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
+MANY_PAIRS = 50_000  # fewer are encoded before other processes have begun
+PAIRS_BETWEEN_LOOKS = 10_000
+PREPARING = "preparing"  # in the data of a run whose preparation is under way, or was interrupted
 MOST_SEEN = 0.1  # of the validation pairs: so many short sentences may be in any text
 
 
@@ -57,6 +66,7 @@ class TrainingText:
     pairs: PairReader
     times: Sequence[float]  # how often a pair of each group counts, so that languages are balanced
     characters: set[str]  # of the target
+    kept: Path  # a directory for what an interrupted preparation need not learn again
     write: Callable[[BothSides], Corpus]  # -> training corpus; of a vocabulary, whether it is complete or not
     reporter: Reporter
 
@@ -91,14 +101,26 @@ class TrainingText:
                 lines += [(pair.source, pair.target)[side - 1] for side in sides]
         return lines
 
+    def subwords(self, kind: type[SomeSubwords], *sides: int, size: int, algorithm: Algorithm = "bpe") -> SomeSubwords:
+        """Subwords of the source (1), of the target (2) or of both."""
+        path = self.kept / f"{algorithm}-{size}-{'-'.join(map(str, sides))}.model"
+        if path.exists():
+            return kind.load(path)
+        lines = self.lines(*sides)
+        if len(sides) > 1:
+            lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
+        self.reporter.say(f"Learning {size:,} subwords from {plural(len(lines), 'line')}")
+        learnt = kind.train(lines, size, algorithm, self.reporter.warn)
+        learnt.save(path)
+        return learnt
+
 
 Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary and writes the corpora
 
 
 def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
     """Source subwords, the target's alphabet and its lexicon."""
-    subwords = Subwords.train(text.lines(1), config.source_vocabulary, warn=text.reporter.warn)
-    subwords = subwords.with_tags(text.tags(config.tag_source))
+    subwords = text.subwords(Subwords, 1, size=config.source_vocabulary).with_tags(text.tags(config.tag_source))
     alphabet = Alphabet.of_characters(text.characters, text.languages)
     corpus = text.write(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, ())))
     lexicon = learn_lexicon(text, corpus, alphabet, config)
@@ -120,23 +142,21 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
         assert config.lexicon_file is not None
         return of_entries(read_entries(config.lexicon_file, alphabet, longest), chunks, alphabet, longest)
     algorithm: Algorithm = "bpe" if config.lexicon == "bpe" else "unigram"
-    subwords = TargetSubwords.train(text.lines(2), config.lexicon_size, algorithm, text.reporter.warn)
+    subwords = text.subwords(TargetSubwords, 2, size=config.lexicon_size, algorithm=algorithm)
     return of_entries((piece.removeprefix(MARK) for piece in subwords.pieces), chunks, alphabet, longest)
 
 
 def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig) -> SubwordVocabulary:
     """Subwords of both languages, one vocabulary for both or one for each."""
-    warn = text.reporter.warn
+    size, tags = config.subword_vocabulary, text.tags(True)
     if config.shared_vocabulary:
-        lines = text.lines(1, 2)
-        lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
-        both = TargetSubwords.train(lines, config.subword_vocabulary, algorithm, warn).with_tags(text.tags(True))
+        both = text.subwords(TargetSubwords, 1, 2, size=size, algorithm=algorithm).with_tags(tags)
         vocabulary = SubwordVocabulary(both, both)
         text.reporter.say(f"{len(both):,} subwords of both languages ({algorithm})")
     else:
         vocabulary = SubwordVocabulary(
-            Subwords.train(text.lines(1), config.source_vocabulary, algorithm, warn).with_tags(text.tags(True)),
-            TargetSubwords.train(text.lines(2), config.subword_vocabulary, algorithm, warn),
+            text.subwords(Subwords, 1, size=config.source_vocabulary, algorithm=algorithm).with_tags(tags),
+            text.subwords(TargetSubwords, 2, size=size, algorithm=algorithm),
         )
         sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
         text.reporter.say(f"{sizes} ({algorithm})")
@@ -158,11 +178,17 @@ def prepare(
     characters: set[str] = set()
     ratios = array("f")
     held_out, seen = _pairs_of(valid), set[int]()
-    for _, source, target, _ in train:
-        characters.update(target)
-        ratios.append(len(target) / max(len(source), SHORT_SOURCE))
-        if (pair := hash((source, target))) in held_out:
-            seen.add(pair)
+    learner = (getattr(learn, "func", learn).__name__, getattr(learn, "args", ()))
+    digest = hashlib.blake2b(repr((config, learner, __version__)).encode(), digest_size=16)
+    with reporter.bar("reading", None) as bar:
+        for _, source, target, group in train:
+            characters.update(target)
+            ratios.append(len(target) / max(len(source), SHORT_SOURCE))
+            if (pair := hash((source, target))) in held_out:
+                seen.add(pair)
+            digest.update(f"{source}\n{target}\n{group}\n".encode("utf-8", "surrogatepass"))
+            if len(ratios) % PAIRS_BETWEEN_LOOKS == 0:
+                bar.advance(len(ratios), plural(len(ratios), "pair"))
     _compare_languages(train, valid)
     if len(seen) > MOST_SEEN * len(held_out):
         reporter.warn(
@@ -173,28 +199,54 @@ def prepare(
         reporter.warn(f"{plural(train.skipped, 'training pair')} left out: empty or too long")
     _report_unknown(valid, Alphabet.of_characters(characters), reporter)
     times = repetitions(train.groups, train.sizes, config.language_temperature)
-    text = TrainingText(train, times, characters, partial(_write, train, valid, directory), reporter)
+    kept = _kept_of(directory, digest.hexdigest())
+    write = partial(_write, train, valid, directory, reporter)
+    text = TrainingText(train, times, characters, kept, write, reporter)
     in_languages = f" into {', '.join(text.languages)}" if text.languages else ""
     found = f"{plural(len(ratios), 'training pair')}{in_languages}, {plural(len(characters), 'target character')}"
     reporter.say(found)
     vocabulary = learn(text, config)
+    shutil.rmtree(kept)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
     return Prepared(vocabulary, min(max(ratio, 0.01), LARGEST_RATIO))  # 0 would be no ratio
 
 
-def _write(train: PairReader, valid: PairReader, directory: Path, vocabulary: BothSides) -> Corpus:
+def _kept_of(directory: Path, key: str) -> Path:
+    """Where a preparation keeps what it has learnt. What another has left, with other text or settings, goes."""
+    kept = directory / PREPARING
+    found = kept / "key"
+    if found.is_file() and found.read_text(encoding="utf-8") == key:
+        return kept
+    for part in ("train", "valid"):
+        if (directory / part / CORPUS_LINES).exists():
+            shutil.rmtree(directory / part)
+        shutil.rmtree(unfinished_beside(directory / part), ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    with replacing(found) as temporary:
+        temporary.write_text(key, encoding="utf-8")
+    return kept
+
+
+def _write(train: PairReader, valid: PairReader, directory: Path, reporter: Reporter, vocabulary: BothSides) -> Corpus:
     """The corpora in the ids of a vocabulary; the training corpus comes back."""
     for part, pairs in (("train", train), ("valid", valid)):
-        write_corpus(
-            directory / part,
-            pairs,
-            vocabulary.encode_sources,
-            vocabulary.encode_targets,
-            vocabulary.sizes,
-            with_text=part == "valid",
-            groups=pairs.groups,
-            tags=lambda group: vocabulary.tags(group.target_language, group.origin if group.tagged else None),
-        )
+        if (directory / part / CORPUS_LINES).exists():  # before an interruption
+            continue
+        count = sum(pairs.sizes)
+        with reporter.bar(f"encoding {part}", count) as bar:
+            write_corpus(
+                directory / part,
+                pairs,
+                vocabulary.encode_sources,
+                vocabulary.encode_targets,
+                vocabulary.sizes,
+                with_text=part == "valid",
+                groups=pairs.groups,
+                tags=lambda group: vocabulary.tags(group.target_language, group.origin if group.tagged else None),
+                processes=cores() if count >= MANY_PAIRS else 1,
+                advance=bar.advance,
+            )
     return Corpus(directory / "train")
 
 

@@ -26,12 +26,12 @@ from ssmt.directory import (
     save_config,
     save_description,
 )
-from ssmt.errors import UserError
+from ssmt.errors import Unfinished, UserError
 from ssmt.files import keeping_streams, remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
-from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.preparation import PREPARING, TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
@@ -61,7 +61,8 @@ def begin(files: TrainingFiles | DataConfig, directory: Path, config: Config, re
                 f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
             )
         prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
-        interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
+        traces = (Path("train", CORPUS_LINES), Path(PREPARING))  # of an earlier preparation of ours
+        interrupted = any((prepared / "data" / trace).exists() for trace in traces)
         in_the_way = [name for name in WRITTEN if os.path.lexists(directory / name)]
         if in_the_way and not interrupted:
             raise UserError(
@@ -74,8 +75,9 @@ def begin(files: TrainingFiles | DataConfig, directory: Path, config: Config, re
         was_empty = not any(directory.iterdir())
         try:
             _prepare(directory, config, reporter)
-        except BaseException:
-            if was_empty:
+        except BaseException as error:
+            mended_by_another_call = isinstance(error, Unfinished) or not isinstance(error, UserError)
+            if was_empty and not mended_by_another_call:
                 for path in directory.iterdir():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             raise
