@@ -166,7 +166,7 @@ def test_targets_much_shorter_than_their_sources_have_a_ratio(tmp_path: Path, to
 # Interruptions, and several processes
 
 
-class PowerCut(Exception):
+class PowerCut(Exception):  # noqa: N818
     pass
 
 

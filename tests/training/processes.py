@@ -18,7 +18,7 @@ from tests.fuzz.cases import Case
 from tests.fuzz.runner import call, import_everything
 from tests.fuzz.world import TINY
 
-SECONDS = 120.0  # a process that takes longer waits for ever
+SECONDS = 300.0  # a process that takes longer waits for ever
 
 
 def import_all() -> None:
