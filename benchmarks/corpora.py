@@ -27,7 +27,7 @@ EPOCHS = 25
 PEAK = 312e12  # operations a second of an A100, in bf16
 LINK = 25e9  # bytes a second between GPUs: PCIe 4 with 16 lanes, or a network of 200 Gbit/s
 BYTES = 16  # of a parameter in training: the weight, its gradient, two moments, in float32
-SENTENCES = 40  # of the batch that is counted
+SENTENCES = 4  # of the batch that is counted
 UPDATE = 64_000  # target characters of an update: eight batches of 8,000
 
 
