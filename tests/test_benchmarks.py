@@ -416,3 +416,39 @@ def test_languages(run_script: Run, tmp_path: Path) -> None:
         assert name in printed
     assert (tmp_path / "runs" / "bpe" / "transfer.svg").read_text().count("<svg") == 1
     assert run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options) == printed
+
+
+def test_preparation_is_measured_also_when_it_is_interrupted(run_script: Run) -> None:
+    options = "--pairs 700 --different 500 --preset tiny --json"
+    plain, interrupted = (json.loads(run_script("preparation.py", options + more)) for more in ("", " --interrupt"))
+    for result in (plain, interrupted):
+        assert result["pairs"] == 700
+        assert result["cpu_seconds"] > 0
+        assert result["peak_megabytes"] > 0
+    assert plain["bytes_on_disk"] == interrupted["bytes_on_disk"]
+
+
+def test_the_papers_corpora_are_counted(run_script: Run, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    small = module("random_models")
+    monkeypatch.setattr(small, "LINES", 400)
+    plain = small.compose
+
+    def compose_small(preset: str, settings: Any = ()) -> Config:
+        tiny = [*shlex.split(TINY.replace("--set ", "")), "network.encoder_layers=1", "network.decoder_layers=1"]
+        return plain(preset, settings=[*settings, *tiny])
+
+    monkeypatch.setattr(small, "compose", compose_small)
+    printed = run_script("corpora.py", "--models ssmt --languages Zulu Swati")
+    (table,) = tables(printed)
+    zulu, swati = ([*map(float, (cell.split()[0].replace(",", "") for cell in row[1:]))] for row in table[1:])
+    assert zulu[0] / swati[0] == pytest.approx(3.9 / 0.165, rel=0.05)
+    assert zulu[2] == pytest.approx(25 * 3.9e6 * 114 / 64_000, abs=1), "updates"
+    assert zulu[3] > 0
+
+
+def test_two_hosts_need_what_not_everybody_has(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they could be had, they are not asked for here: that takes minutes."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert re.fullmatch(
+        r"skipped: it needs (root, to make network namespaces|Linux and the command ip)\n", run_script("hosts.py")
+    )
