@@ -249,7 +249,7 @@ def test_sampled_subwords_keep_their_tags() -> None:
     texts = [row[1] for row in sentences()]
     subwords = TargetSubwords.train(texts, 60, warn=lambda message: None).with_tags(["<2aa>"])
     ids = [[subwords.tags["<2aa>"], *line] for line in subwords.encode(texts)]
-    for drawn, line in zip(SubwordSampler(subwords, "bpe", 0.5).resample(ids, 1), ids, strict=True):
+    for drawn, line in zip(SubwordSampler(subwords, "bpe", 0.5).resample(ids, "1" * len(ids)), ids, strict=True):
         assert drawn[0] == line[0]
         assert subwords.processor.decode(drawn[1:-1]) == subwords.processor.decode(line[1:-1])
 

@@ -295,6 +295,9 @@ class TrainingConfig(Section):
     checkpoint_every: int = Field(
         500, ge=1, le=MANY, description="updates between checkpoints, besides those at validations"
     )
+    process_timeout: float = Field(
+        10, gt=0, le=MANY, description="of several processes: minutes that one waits for another before it gives up"
+    )
     average_last: int = Field(
         1, ge=1, le=1000, description="also try the average of the last n validated models and keep it if it is better"
     )

@@ -14,7 +14,7 @@ from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.text import corpus as corpus_module
 from ssmt.text.batch import BatchSymbols, batches_by_length
-from ssmt.text.corpus import Corpus, Sentences, SentenceWriter, write_corpus
+from ssmt.text.corpus import Block, Corpus, CorpusWriter, Sentences, content_of, ids_type, write_corpus
 from ssmt.text.pairs import Pair, PairReader
 
 PAD = 0
@@ -28,12 +28,26 @@ PAD = 0
 def test_sentences_come_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]], large: bool, chunk: int
 ) -> None:
-    directory = tmp_path_factory.mktemp("sentences")
+    """Also when they were written by a process that was killed and one that went on."""
+    directory = tmp_path_factory.mktemp("sentences") / "corpus"
     offset = 2**20 if large else 0  # more than 16 bits hold
     rows = [[id + offset for id in row] for row in rows]
-    with SentenceWriter(directory, "target", offset + 2**16) as writer:
-        writer.extend(rows[:3])
-        writer.extend(rows[3:])
+    dtype = ids_type(offset + 2**16)
+
+    def block(rows: list[list[int]]) -> Block:
+        return Block(len(rows), content_of("target", rows, dtype))
+
+    killed = CorpusWriter(directory, {"target": dtype})
+    killed.append(block(rows[:3]))
+    killed.save()
+    killed.append(block(rows[3:5]))
+    killed.close()
+    writer = CorpusWriter(directory, {"target": dtype})
+    assert writer.pairs == len(rows[:3])
+    writer.append(block(rows[3:]))
+    writer.finish()
+    assert os.listdir(directory.parent) == ["corpus"]
+    assert sorted(os.listdir(directory)) == ["target.ids", "target.json", "target.offsets.npy"]
     sentences = Sentences(directory, "target")
     assert (directory / "target.ids").stat().st_size == sum(map(len, rows)) * (4 if large else 2)
     assert len(sentences) == len(rows)

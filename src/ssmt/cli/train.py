@@ -93,12 +93,11 @@ def train(
     model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly where it stopped.
     `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
-    from ssmt.devices import choose_device
     from ssmt.directory import load_config
     from ssmt.registry import warn_of_changes_without_effect
     from ssmt.training import run
+    from ssmt.training.distributed import is_restarted, together
 
-    chosen_device = choose_device(device)
     set_threads(threads)
     flags = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes, "seed": seed}
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
@@ -111,48 +110,52 @@ def train(
         "train": ({"--source": source, "--target": target}, pairs),
         "valid": ({"--valid-source": valid_source, "--valid-target": valid_target}, valid_pairs),
     }
-    with run.alone(output), keeping_streams():  # from the first byte that is written to the last
-        if resume and run.can_resume(output):
+
+    def begin_or_resume() -> None:
+        if (resume or is_restarted()) and run.can_resume(output):
             if any(both or any(sides.values()) for sides, both in files.values()):
                 reporter.say("A resumed run goes on with the text that it read when it began; no file is read again")
             given = preset is not None or config is not None
             asked = compose(preset or "base", config, settings) if given else None
             run.adopt(output, lambda saved: asked or with_settings(saved, settings))
+            return
+        if from_ is not None and preset is not None:
+            raise UserError("--preset: a run --from a model has that model's settings; change single ones with --set")
+        if from_ is None and (take or freeze):
+            raise UserError("--take and --freeze go with --from MODEL")
+        old = None if from_ is None else load_config(from_)
+        begun = {"model": str(from_), "take": list(take or []), "freeze": list(freeze or [])}
+        changed = settings if from_ is None else [f"start={json.dumps(begun)}", *settings]
+        listed = (compose_from(old, config, changed) if old else compose(preset or "base", config, changed)).data
+        missing = [
+            option
+            for part, (sides, both) in files.items()
+            for option, paths in sides.items()
+            if not paths and (any(sides.values()) or not (both or getattr(listed, part)))
+        ]
+        if missing:
+            nothing = f" ({output} holds no run to resume)" if resume else ""
+            raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
+        data = DataConfig(**{part: (*getattr(listed, part), *corpora_of(*of_part)) for part, of_part in files.items()})
+        if old is not None:
+            before, composed = compose_from(old), compose_from(old, config, changed)
         else:
-            if from_ is not None and preset is not None:
-                raise UserError(
-                    "--preset: a run --from a model has that model's settings; change single ones with --set"
-                )
-            if from_ is None and (take or freeze):
-                raise UserError("--take and --freeze go with --from MODEL")
-            old = None if from_ is None else load_config(from_)
-            if from_ is not None:
-                begun = {"model": str(from_), "take": list(take or []), "freeze": list(freeze or [])}
-                settings = [f"start={json.dumps(begun)}", *settings]
-            listed = (compose_from(old, config, settings) if old else compose(preset or "base", config, settings)).data
-            missing = [
-                option
-                for part, (sides, both) in files.items()
-                for option, paths in sides.items()
-                if not paths and (any(sides.values()) or not (both or getattr(listed, part)))
-            ]
-            if missing:
-                nothing = f" ({output} holds no run to resume)" if resume else ""
-                raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-            data = DataConfig(
-                **{part: (*getattr(listed, part), *corpora_of(*of_part)) for part, of_part in files.items()}
-            )
-            if old is not None:
-                before, composed = compose_from(old), compose_from(old, config, settings)
-            else:
-                start = preset or ("base" if config else chosen_preset(chosen_device, data.train))
-                before, composed = compose(start), compose(start, config, settings)
-            warn_of_changes_without_effect(before, composed, reporter)
-            run.begin(data, output, composed, reporter)
-        stopped_by = run.train(output, chosen_device, reporter)
+            start = preset or ("base" if config else chosen_preset(processes.device, data.train))
+            before, composed = compose(start), compose(start, config, changed)
+        warn_of_changes_without_effect(before, composed, reporter)
+        run.begin(data, output, composed, reporter)
+
+    with (
+        together(device) as processes,
+        processes.first_has(run.alone, output),  # from the first byte that is written to the last
+        keeping_streams(),
+    ):
+        processes.first_does(begin_or_resume)
+        stopped_by = run.train(output, processes.device, reporter, processes)
     if stopped_by:
-        command = f"ssmt train --output {shlex.quote(str(output))} --resume"
-        reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
+        if processes.is_first:
+            command = f"ssmt train --output {shlex.quote(str(output))} --resume"
+            reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
 
 

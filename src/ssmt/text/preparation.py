@@ -2,30 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import shutil
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.errors import UserError
+from ssmt.files import replacing
 from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import Corpus, write_corpus
+from ssmt.text.corpus import CORPUS_LINES, Corpus, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
 from ssmt.text.tags import language_symbol, origin_symbol
 from ssmt.text.vocabulary import BothSides, SourceSubwords, SubwordVocabulary, Vocabulary
+from ssmt.text.workers import cores
+from ssmt.version import __version__
 
+SomeSubwords = TypeVar("SomeSubwords", bound=Subwords)
 LENGTH_PERCENTILE = 99.5
 SHORT_SOURCE = 20  # characters; ratios of shorter sources say little
+MANY_PAIRS = 50_000  # fewer are encoded before other processes have begun
+PAIRS_BETWEEN_LOOKS = 10_000
+PREPARING = "preparing"  # in the data of a run whose preparation is under way, or was interrupted
 MOST_SEEN = 0.1  # of the validation pairs: so many short sentences may be in any text
 
 
@@ -59,6 +68,20 @@ class Beginning:
     target: bool = True
     extend: bool = True  # whether what the text has and the vocabulary lacks is added
 
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What an interrupted preparation must have begun with to be gone on with."""
+        vocabulary = self.vocabulary
+        entries = vocabulary.lexicon.texts if isinstance(vocabulary, Vocabulary) else ()
+        return (
+            tuple(vocabulary.rows("source")),
+            tuple(vocabulary.rows("target")),
+            tuple(entries),
+            self.source,
+            self.target,
+            self.extend,
+        )
+
 
 @dataclass(frozen=True)
 class TrainingText:
@@ -67,6 +90,7 @@ class TrainingText:
     pairs: PairReader
     times: Sequence[float]  # how often a pair of each group counts, so that languages are balanced
     characters: set[str]  # of the target
+    kept: Path  # a directory for what an interrupted preparation need not learn again
     write: Callable[[BothSides], Corpus]  # -> training corpus; of a vocabulary, whether it is complete or not
     reporter: Reporter
     beginning: Beginning | None = None
@@ -102,6 +126,19 @@ class TrainingText:
                 owed[pair.group] -= 1
                 lines += [(pair.source, pair.target)[side - 1] for side in sides]
         return lines
+
+    def subwords(self, kind: type[SomeSubwords], *sides: int, size: int, algorithm: Algorithm = "bpe") -> SomeSubwords:
+        """Subwords of the source (1), of the target (2) or of both."""
+        path = self.kept / f"{algorithm}-{size}-{'-'.join(map(str, sides))}.model"
+        if path.exists():
+            return kind.load(path)
+        lines = self.lines(*sides)
+        if len(sides) > 1:
+            lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
+        self.reporter.say(f"Learning {size:,} subwords from {plural(len(lines), 'line')}")
+        learnt = kind.train(lines, size, algorithm, self.reporter.warn)
+        learnt.save(path)
+        return learnt
 
 
 Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary and writes the corpora
@@ -144,27 +181,25 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
         assert config.lexicon_file is not None
         return of_entries(read_entries(config.lexicon_file, alphabet, longest), chunks, alphabet, longest)
     algorithm: Algorithm = "bpe" if config.lexicon == "bpe" else "unigram"
-    subwords = TargetSubwords.train(text.lines(2), config.lexicon_size, algorithm, text.reporter.warn)
+    subwords = text.subwords(TargetSubwords, 2, size=config.lexicon_size, algorithm=algorithm)
     return of_entries((piece.removeprefix(MARK) for piece in subwords.pieces), chunks, alphabet, longest)
 
 
 def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig) -> SubwordVocabulary:
     """Subwords of both languages, one vocabulary for both or one for each."""
-    warn, begun = text.reporter.warn, text.beginning
+    begun, size, tags = text.beginning, config.subword_vocabulary, text.tags(True)
     if begun is not None:
         vocabulary = _begun_subwords(begun, text, config, algorithm)
         sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
         text.reporter.say(f"{sizes}, with those of the model that training begins with")
     elif config.shared_vocabulary:
-        lines = text.lines(1, 2)
-        lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
-        both = TargetSubwords.train(lines, config.subword_vocabulary, algorithm, warn).with_tags(text.tags(True))
+        both = text.subwords(TargetSubwords, 1, 2, size=size, algorithm=algorithm).with_tags(tags)
         vocabulary = SubwordVocabulary(both, both)
         text.reporter.say(f"{len(both):,} subwords of both languages ({algorithm})")
     else:
         vocabulary = SubwordVocabulary(
-            Subwords.train(text.lines(1), config.source_vocabulary, algorithm, warn).with_tags(text.tags(True)),
-            TargetSubwords.train(text.lines(2), config.subword_vocabulary, algorithm, warn),
+            text.subwords(Subwords, 1, size=config.source_vocabulary, algorithm=algorithm).with_tags(tags),
+            text.subwords(TargetSubwords, 2, size=size, algorithm=algorithm),
         )
         sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
         text.reporter.say(f"{sizes} ({algorithm})")
@@ -193,7 +228,7 @@ def _begun_subwords(
         assert isinstance(old.target, TargetSubwords)
         target = old.target.with_characters(old.target.characters_of(text.lines(2)) if begun.extend else ())
     else:
-        target = TargetSubwords.train(text.lines(2), config.subword_vocabulary, algorithm, text.reporter.warn)
+        target = text.subwords(TargetSubwords, 2, size=config.subword_vocabulary, algorithm=algorithm)
     return SubwordVocabulary(_source_subwords(text, config, algorithm, text.tags(True)), target)
 
 
@@ -203,7 +238,7 @@ def _source_subwords(
     """Of the source, with tags: those of the model that training begins with, or new ones."""
     if text.beginning is not None and text.beginning.source:
         return _extended(text.beginning, text.beginning.vocabulary.source, tags, text, 1)
-    return Subwords.train(text.lines(1), config.source_vocabulary, algorithm, text.reporter.warn).with_tags(tags)
+    return text.subwords(Subwords, 1, size=config.source_vocabulary, algorithm=algorithm).with_tags(tags)
 
 
 def _extended(
@@ -234,11 +269,19 @@ def prepare(
     characters: set[str] = set()
     ratios = array("f")
     held_out, seen = _pairs_of(valid), set[int]()
-    for _, source, target, _ in train:
-        characters.update(target)
-        ratios.append(len(target) / max(len(source), SHORT_SOURCE))
-        if (pair := hash((source, target))) in held_out:
-            seen.add(pair)
+    learner = (getattr(learn, "func", learn).__name__, getattr(learn, "args", ()))
+    digest = hashlib.blake2b(
+        repr((config, learner, beginning and beginning.identity, __version__)).encode(), digest_size=16
+    )
+    with reporter.bar("reading", None) as bar:
+        for _, source, target, group in train:
+            characters.update(target)
+            ratios.append(len(target) / max(len(source), SHORT_SOURCE))
+            if (pair := hash((source, target))) in held_out:
+                seen.add(pair)
+            digest.update(f"{source}\n{target}\n{group}\n".encode("utf-8", "surrogatepass"))
+            if len(ratios) % PAIRS_BETWEEN_LOOKS == 0:
+                bar.advance(len(ratios), plural(len(ratios), "pair"))
     _compare_languages(train, valid, beginning)
     if len(seen) > MOST_SEEN * len(held_out):
         reporter.warn(
@@ -251,28 +294,54 @@ def prepare(
         _report_lacking(beginning.vocabulary, characters, reporter)
     _report_unknown(valid, Alphabet.of_characters(characters), reporter)
     times = repetitions(train.groups, train.sizes, config.language_temperature)
-    text = TrainingText(train, times, characters, partial(_write, train, valid, directory), reporter, beginning)
+    kept = _kept_of(directory, digest.hexdigest())
+    write = partial(_write, train, valid, directory, reporter)
+    text = TrainingText(train, times, characters, kept, write, reporter, beginning)
     in_languages = f" into {', '.join(text.languages)}" if text.languages else ""
     found = f"{plural(len(ratios), 'training pair')}{in_languages}, {plural(len(characters), 'target character')}"
     reporter.say(found)
     vocabulary = learn(text, config)
+    shutil.rmtree(kept)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)
     return Prepared(vocabulary, min(max(ratio, 0.01), LARGEST_RATIO))  # 0 would be no ratio
 
 
-def _write(train: PairReader, valid: PairReader, directory: Path, vocabulary: BothSides) -> Corpus:
+def _kept_of(directory: Path, key: str) -> Path:
+    """Where a preparation keeps what it has learnt. What another has left, with other text or settings, goes."""
+    kept = directory / PREPARING
+    found = kept / "key"
+    if found.is_file() and found.read_text(encoding="utf-8") == key:
+        return kept
+    for part in ("train", "valid"):
+        if (directory / part / CORPUS_LINES).exists():
+            shutil.rmtree(directory / part)
+        shutil.rmtree(unfinished_beside(directory / part), ignore_errors=True)
+    shutil.rmtree(kept, ignore_errors=True)
+    kept.mkdir(parents=True)
+    with replacing(found) as temporary:
+        temporary.write_text(key, encoding="utf-8")
+    return kept
+
+
+def _write(train: PairReader, valid: PairReader, directory: Path, reporter: Reporter, vocabulary: BothSides) -> Corpus:
     """The corpora in the ids of a vocabulary; the training corpus comes back."""
     for part, pairs in (("train", train), ("valid", valid)):
-        write_corpus(
-            directory / part,
-            pairs,
-            vocabulary.encode_sources,
-            vocabulary.encode_targets,
-            vocabulary.sizes,
-            with_text=part == "valid",
-            groups=pairs.groups,
-            tags=lambda group: vocabulary.tags(group.target_language, group.origin if group.tagged else None),
-        )
+        if (directory / part / CORPUS_LINES).exists():  # before an interruption
+            continue
+        count = sum(pairs.sizes)
+        with reporter.bar(f"encoding {part}", count) as bar:
+            write_corpus(
+                directory / part,
+                pairs,
+                vocabulary.encode_sources,
+                vocabulary.encode_targets,
+                vocabulary.sizes,
+                with_text=part == "valid",
+                groups=pairs.groups,
+                tags=lambda group: vocabulary.tags(group.target_language, group.origin if group.tagged else None),
+                processes=cores() if count >= MANY_PAIRS else 1,
+                advance=bar.advance,
+            )
     return Corpus(directory / "train")
 
 

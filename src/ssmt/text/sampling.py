@@ -37,10 +37,10 @@ class SubwordSampler:
         self.draw_word = self.merge_with_dropout if algorithm == "bpe" else self.draw_from_unigram
         self.arcs = lru_cache(REMEMBERED_WORDS)(self._arcs)
 
-    def resample(self, lines: Iterable[npt.ArrayLike], seed: int) -> list[list[int]]:
-        """Other ids of the same texts, `</s>` at the end."""
-        random = Random(seed)
-        return [self._resample_line(np.asarray(line).tolist(), random) for line in lines]
+    def resample(self, lines: Iterable[npt.ArrayLike], seeds: Iterable[str]) -> list[list[int]]:
+        """Other ids of the same texts, `</s>` at the end; each drawn with a seed of its own."""
+        pairs = zip(lines, seeds, strict=True)
+        return [self._resample_line(np.asarray(line).tolist(), Random(seed)) for line, seed in pairs]
 
     def _resample_line(self, ids: Sequence[int], random: Random) -> list[int]:
         drawn: list[int] = []

@@ -96,7 +96,8 @@ class Subwords:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""
-        encoded: list[list[int]] = self.processor.encode(self._spelt(lines), add_eos=True)
+        # One thread: text that is worth more is encoded by several processes.
+        encoded: list[list[int]] = self.processor.encode(self._spelt(lines), add_eos=True, num_threads=1)
         return encoded
 
     def _spelt(self, lines: Sequence[str]) -> list[str]:
