@@ -117,11 +117,12 @@ def test_serving_runs(run_script: Run) -> None:
 
 
 def test_decoding_runs(run_script: Run, tmp_path: Path) -> None:
-    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --int8 --json"
+    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --cpu-time --int8 --json"
     searches = ["marginal", "dynamic", "mixture"]
     arguments = bench_of_make("decoding"), smaller, tmp_path / "numbers.json", f"--searches {' '.join(searches)}"
     (rows,) = tables(run_script("decoding.py", *arguments))
-    assert rows[0] == ["small", "beam", "batch", "ms a sentence", "characters/s", "times subwords"]
+    of_time, of_memory = ["ms a sentence", "characters/s", "times subwords"], ["MB", "times subwords"]
+    assert rows[0] == ["small", "beam", "batch", *of_time, *of_memory]
     systems = [f"{name}{suffix}" for suffix in ("", " (int8)") for name in ("subwords", *searches)]
     assert [row[:3] for row in rows[1:]] == [[system, "2", "3"] for system in systems]
     assert all(is_number(cell) for row in rows[1:] for cell in row[3:])
