@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import urllib.error
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,11 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from ssmt.cli import app as verbs
+from ssmt.search.options import SearchOptions
 from ssmt.serve.keys import Keys, add_key
 from ssmt.serve.limits import Limits
 from ssmt.serve.service import Service
+from ssmt.serve.v1 import TranslateRequest
 from ssmt.serve.worker import Batching
 from ssmt.translator import Translator
 from tests.serve.conftest import NewClient, Running
@@ -217,12 +220,18 @@ def test_v1_knows_its_models_and_splits(client: TestClient) -> None:
     assert answer == {"model": "en-zu", "results": [{"sentences": ["One.", "Two"], "gaps": [" ", "  ", "\n"]}]}
 
 
+def test_v1_has_every_option_of_a_search() -> None:
+    defaults = {field.name: field.default for field in fields(SearchOptions)}
+    assert {name: TranslateRequest.model_fields[name].default for name in defaults} == defaults
+
+
 @pytest.mark.parametrize(
     ("path", "body", "status", "message"),
     [
         ("translate", {"sources": ["a"], "prefixes": []}, 400, "1 sources and 0 prefixes"),
         ("translate", {"sources": ["a"], "prefixes": ["Ω"]}, 400, "prefix 1: the model has never seen"),
         ("translate", {"sources": ["a"], "beam": 33}, 400, "beam and n_best can be 32 at most"),
+        ("translate", {"sources": ["a"], "candidates": 101}, 400, "candidates can be 100 at most"),
         ("translate", {"sources": ["a"], "min_length": 5000}, 400, "can be 2,000 at most"),
         ("translate", {"sources": ["a"], "search": "greedy"}, 400, "has no search"),
         ("translate", {"sources": ["a"], "temperature": 2}, 400, "has no temperature"),

@@ -100,7 +100,7 @@ def serve(
         limits,
         lambda: reporter.say(f"Serving {names} at {where} (Ctrl-C ends)"),
     )
-    reporter.say("Ended; every request was answered")
+    reporter.say("Ended")
 
 
 @app.command("api-key", cls=Verb)

@@ -37,6 +37,7 @@ class Limits:
     receive: float = 15.0  # seconds until a request has arrived
     connections: int = 900
     hypotheses: int = 32  # of a search, and of an n-best list
+    candidates: int = 100  # of minimum-risk decoding
     output: int = 2_000  # characters that a translation can be asked to have
 
     def check_texts(self, texts: list[str], too_large: int = 413) -> int:

@@ -47,7 +47,8 @@ class Translate(Operation):
 
     @property
     def rows(self) -> int:
-        return max(USUAL_BEAM, self.options.kept)
+        candidates = self.options.candidates if self.options.search == "mbr" else 0
+        return max(USUAL_BEAM, self.options.kept, candidates)
 
     def run(self, translator: Translator, inputs: Sequence[Input]) -> Sequence[Any]:
         return translator.n_best_translations(

@@ -20,7 +20,7 @@ from ssmt.records import (
     segmentation_record,
     translation_record,
 )
-from ssmt.search.options import Normalise, SearchOptions, Stop
+from ssmt.search.options import Candidates, Normalise, SearchOptions, Stop
 from ssmt.serve.languages import name_of
 from ssmt.serve.limits import InputRefusal, Refusal
 from ssmt.serve.operations import Input, Operation, Posteriors, Score, Segment, Translate
@@ -59,6 +59,8 @@ class TranslateRequest(Asked):
     average_next: bool = Field(False, description="of dynamic decoding: average a new segment with the one before")
     temperature: float = Field(1.0, description="of samples")
     seed: int = Field(0, ge=0, lt=2**63, description="of samples")
+    candidates: int = Field(50, ge=1, description="of minimum-risk decoding: translations to choose from")
+    candidates_from: Candidates = Field("samples", description="of minimum-risk decoding: samples, or a beam")
 
     @property
     def options(self) -> SearchOptions:
@@ -211,6 +213,8 @@ async def translate(
     limits, kind = service.limits, exchange.model.translator.kind
     if max(asked.beam, asked.n_best) > limits.hypotheses:
         raise Refusal(400, f"beam and n_best can be {limits.hypotheses} at most")
+    if asked.candidates > limits.candidates:
+        raise Refusal(400, f"candidates can be {limits.candidates} at most")
     if max(asked.min_length, asked.max_length or 0) > limits.output:
         raise Refusal(400, f"min_length and max_length can be {limits.output:,} at most")
     try:
