@@ -94,7 +94,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", nargs="+", default=["ssmt", "bpe"], choices=["ssmt", "bpe"])
     parser.add_argument("--scale", type=int, default=1, help="how much wider and deeper than `base`")
-    parser.add_argument("--utilisation", type=float, default=0.15, help="share of a GPU's peak that training reaches")
+    parser.add_argument("--utilisation", type=float, default=0.05, help="share of a GPU's peak that training reaches")
     parser.add_argument("--languages", nargs="+", default=[language.name for language in LANGUAGES])
     options = parser.parse_args()
     torch.set_num_threads(1)

@@ -226,7 +226,7 @@ def test_an_interrupted_preparation_goes_on_and_ends_the_same(
     listener = CutOff("", 0)
     parted, _ = prepare(toy_files, CONFIG, tmp_path / "parted", listener, learn)
     assert not any("Learning" in said for said in listener.said), "subwords are not learnt again"
-    assert sum(encoded) == 60 - 28 + 12, "four blocks were saved, and the validation text was not begun"
+    assert sum(encoded) == 60 - 42 + 12, "six blocks were saved, and the validation text was not begun"
     assert contents(tmp_path / "parted") == contents(tmp_path / "whole")
     for vocabulary, name in ((whole, "1"), (parted, "2")):
         (tmp_path / name).mkdir()

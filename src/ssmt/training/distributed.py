@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
@@ -32,6 +33,8 @@ Value = TypeVar("Value")
 Indices = npt.NDArray[np.int64]  # of sentences
 
 SECONDS_TO_MEET = 300  # until all processes have found each other
+SECONDS_TO_ANSWER = 10
+WORDS_OF_GLOO = ("gloo", "pair closure", "Connection closed by peer", "Connection reset by peer")
 FAILURE = "failure"  # in the store: which process failed first, and with which status
 
 
@@ -132,7 +135,8 @@ class Several(Processes):
             except KeyboardInterrupt:
                 raise EndedElsewhere(_status_of(KeyboardInterrupt())) from None
             except dist.DistStoreError:  # not yet
-                self._require_no_failure()
+                if failure := self._failure():
+                    raise failure from None
         if status := int(self.store.get(end)):
             raise EndedElsewhere(status)
 
@@ -181,23 +185,19 @@ class Several(Processes):
         if _is_loss_of_contact(error):
             return self._explained_loss(error)
         mine = f"{self.rank} {_status_of(error)}"
-        first = mine
-        with suppress(RuntimeError):  # a store that is gone
-            first = self.store.compare_set(FAILURE, "", mine).decode()
-        return error if first == mine else EndedElsewhere(_status_of(error))
+        first = _answered(lambda: self.store.compare_set(FAILURE, "", mine).decode())
+        return error if first in (mine, None) else EndedElsewhere(_status_of(error))
 
-    def _require_no_failure(self) -> None:
-        if self.store.check([FAILURE]):
-            raise EndedElsewhere(int(self.store.get(FAILURE).decode().split()[1]))
+    def _failure(self) -> EndedElsewhere | None:
+        """The end of another process that has said why."""
+        found = self.store.get(FAILURE).decode() if self.store.check([FAILURE]) else None
+        return EndedElsewhere(int(found.split()[1])) if found else None
 
     def _explained_loss(self, error: BaseException) -> BaseException:
         """If a process has failed, it has said so itself. If one was killed, or a machine or the network is gone, one
         process of each machine does."""
-        try:
-            self._require_no_failure()
-        except (EndedElsewhere, RuntimeError) as failure:
-            if isinstance(failure, EndedElsewhere):
-                return failure
+        if failure := _answered(self._failure):
+            return failure
         if self.local_rank:
             return EndedElsewhere(2)
         return UserError(
@@ -222,10 +222,9 @@ def together(device: str) -> Iterator[Processes]:
         if raised is error:
             raise
         raise raised from None
-    finally:
-        if dist.is_initialized():
-            with suppress(RuntimeError):
-                dist.destroy_process_group()
+    else:
+        if dist.is_initialized():  # after an error, some might not answer any more
+            dist.destroy_process_group()
 
 
 def is_restarted() -> bool:
@@ -272,5 +271,20 @@ def _status_of(error: BaseException) -> int:
 
 
 def _is_loss_of_contact(error: BaseException) -> bool:
-    """gloo's own errors have no type of their own, but name the place in its code."""
-    return isinstance(error, dist.DistError) or (isinstance(error, RuntimeError) and "gloo" in str(error))
+    """gloo's errors have no type of their own."""
+    is_theirs = isinstance(error, RuntimeError) and any(word in str(error) for word in WORDS_OF_GLOO)
+    return isinstance(error, dist.DistError) or is_theirs
+
+
+def _answered(ask: Callable[[], Value | None]) -> Value | None:
+    """What the store answers; nothing if it does not, which a network that is gone would let wait for long."""
+    answers: list[Value | None] = []
+
+    def wait() -> None:
+        with suppress(RuntimeError):
+            answers.append(ask())
+
+    thread = threading.Thread(target=wait, daemon=True)
+    thread.start()
+    thread.join(SECONDS_TO_ANSWER)
+    return answers[0] if answers else None
