@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor
 from functools import partial
 from pathlib import Path
 
@@ -59,7 +59,8 @@ def main() -> None:
         figures = arguments.figures or arguments.document.parent / "figures"
         write_document(Kept(place, options), arguments.document, figures)
     except UserError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)
     print(f"Written: {arguments.document}")
     if not complete:
         sys.exit("Some jobs have failed; the same command tries them again")
@@ -82,8 +83,10 @@ def do_jobs(plan: Plan, place: Place, processes: int) -> bool:
                 complete &= succeeded
                 said = said if succeeded else f"FAILED: {said}"
                 print(f"[{done}/{len(plan.jobs)}] {job.name}: {said}", flush=True)
-        except (KeyboardInterrupt, Stopped, BrokenProcessPool):
+        except (KeyboardInterrupt, Stopped):
             sys.exit("Stopped; the same command goes on")
+        except BrokenExecutor:
+            sys.exit("A process has ended before its job was done; the same command goes on")
     return complete
 
 

@@ -97,7 +97,7 @@ def ask(
                 number = next(numbers)
             if rate is not None:
                 time.sleep(max(0.0, began + number / rate - time.monotonic()))
-            if number >= clients and until():  # each sends one at the least
+            if number and until():  # one is sent in any case
                 break
             body = json.dumps({"q": sentences[number % len(sentences)], "source": "en", "target": "zu"})
             sent = time.monotonic()
@@ -181,7 +181,7 @@ def measure_overload(
 ) -> None:
     """Four times the load. The queue is what can be answered in half of the deadline."""
     limits = Limits(deadline=arguments.deadline, queue=max(4, round(capacity * arguments.deadline / 2)))
-    rate, clients = 4 * capacity, min(800, 2 * limits.queue + 32)
+    rate, clients = 4 * capacity, min(arguments.most_clients, 2 * limits.queue + 32)
     with serving(translator, Batching(), limits) as port:
         ask(port, sentences, clients, after(min(5.0, arguments.overload_seconds)), rate)  # all connections are made
         before = memory()
@@ -209,6 +209,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
     parser.add_argument("--repetitions", type=int, default=3, help="of the plain Translator")
     parser.add_argument("--overload-seconds", type=float, default=300.0, help="0: no overload")
+    parser.add_argument("--most-clients", type=int, default=800, help="in the overload")
     parser.add_argument("--deadline", type=float, default=10.0, help="seconds, in the overload")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     arguments = parser.parse_args()

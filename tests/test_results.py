@@ -45,12 +45,12 @@ def test_the_headline_comes_first_and_in_pairs() -> None:
     rounds = list(started(plan_of()))
     trained = [names for names in rounds if names[0].endswith("trained")]
     for language, names in zip(("ss", "zu", "xh"), trained[:3], strict=True):
-        assert names == [f"{language} {system}, seed 1, 60 minutes: trained" for system in ("bpe", "ssmt")]
+        assert names == [f"{language} {system}, seed 1, 60 minutes, trained" for system in ("bpe", "ssmt")]
     assert [names[0].split(",")[1] for names in trained[3:9]] == [" seed 2"] * 3 + [" seed 3"] * 3
     assert [len(names) for names in trained if len(names) == 1] == [], "none is trained alone"
     after_first = rounds[rounds.index(trained[0]) + 1 : rounds.index(trained[1])]
     assert len(after_first) == 2, "what a pair has learnt is measured before the next one is trained"
-    assert {name.split(": ")[1][:4] for names in after_first for name in names} == {"test", "morp"}
+    assert {name.split(", ")[3][:4] for names in after_first for name in names} == {"test", "morp"}
 
 
 def test_jobs_come_once_and_after_what_they_need() -> None:

@@ -11,7 +11,7 @@ from paper import plan, systems
 from paper.figures import figure3, figure4
 from paper.headline import curves, headline, in_short
 from paper.kept import Kept
-from paper.page import Page
+from paper.page import PREFIX, Page
 from paper.plan import Train
 from paper.tables import table3, table4, table7, tables5and6
 from ssmt.config import compose, differences
@@ -28,6 +28,9 @@ def write_document(kept: Kept, document: Path, figures: Path) -> None:
     page = Page(kept, os.path.relpath(figures, document.parent).replace(os.sep, "/"))
     text = MARK.sub(lambda mark: PARTS[mark[1]](page), TEMPLATE.read_text(encoding="utf-8"))
     figures.mkdir(parents=True, exist_ok=True)
+    for path in figures.glob(f"{PREFIX}*.svg"):
+        if path.name not in page.figures:
+            path.unlink()
     for name, figure in page.figures.items():
         plots.save(figure, figures / name)
     with open_for_writing(document) as stream:
@@ -47,8 +50,10 @@ def settings(page: Page) -> str:
 
 
 def runs(page: Page) -> str:
-    whole = plan.plan_of(page.options)
-    trainings = [job for job in whole.jobs if isinstance(job, Train)]
+    jobs = dict.fromkeys(plan.plan_of(page.options).jobs)
+    for options in page.budgets:
+        jobs |= dict.fromkeys(plan.plan_of(options, ["headline"]).jobs)
+    trainings = [job for job in jobs if isinstance(job, Train)]
     rows = []
     for job in trainings:
         if record := page.kept.record(job):
@@ -63,7 +68,7 @@ def runs(page: Page) -> str:
                 )
             )
     columns = ("Run", "seed", "CPU minutes", "pairs", "parameters", "updates", "epochs", "bits per character")
-    done = f"{len(rows)} of {len(trainings)} runs of the whole plan are done."
+    done = f"{len(rows)} of {len(trainings)} runs are done."
     return markdown(Table(columns, tuple(rows), "", (done,))) if rows else f"{done}\n"
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from paper import plan, systems
 from paper.page import BPE, METRICS, NOT_RUN, SSMT, Page, signatures, spread
 from paper.plan import Options
@@ -51,8 +49,7 @@ def _who_is_ahead(page: Page, metric: str) -> str:
 
 def headline(page: Page) -> str:
     rows = []
-    for minutes in _budgets(page):
-        options = replace(page.options, minutes=minutes)
+    for options in page.budgets:
         for language, metric in ((language, metric) for language in systems.HEADLINE for metric in METRICS):
             by_seed = {seed: _of_seed(page, options, language, seed) for seed in options.seeds}
             reports = {seed: report for seed, report in by_seed.items() if report is not None}
@@ -70,7 +67,7 @@ def headline(page: Page) -> str:
                 (
                     Cell(systems.LANGUAGES[language]),
                     Cell(next((f"{report.sentences:,}" for report in reports.values()), NOT_RUN)),
-                    Cell(f"{minutes:g}"),
+                    Cell(f"{options.minutes:g}"),
                     Cell(metric),
                     *(Cell(spread(values[name])) for name in (BPE, SSMT)),
                     Cell(", ".join(gains) or NOT_RUN),
@@ -91,22 +88,14 @@ def _of_seed(page: Page, options: Options, language: str, seed: int) -> Translat
     return page.kept.comparison(jobs, BPE)
 
 
-def _budgets(page: Page) -> list[float]:
-    """The one that was asked for, and others that the output has of the headline."""
-    found = {page.options.minutes}
-    for directory in page.kept.output.glob(f"*-minutes/*/{SSMT}-*"):
-        found.add(float(directory.parts[-3].removesuffix("-minutes")))
-    return sorted(found)
-
-
 def curves(page: Page) -> str:
     parts = []
     for language in systems.HEADLINE:
         images = [
             _curve(page, language, key, label, name)
             for key, label, name in (
-                ("valid_bits_per_character", "bits per character", "bits"),
-                ("valid_chrf", "chrF, greedy, of 100 sentences", "chrf"),
+                ("valid_bits_per_character", "validation bits per character", "bits"),
+                ("valid_chrf", "validation chrF, greedy", "chrf"),
             )
         ]
         parts.append(f"{systems.LANGUAGES[language]}: " + (" ".join(filter(None, images)) or NOT_RUN))

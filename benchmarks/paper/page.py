@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,14 @@ class Page:
             (language, system): record["all"]["systems"][system][f"{measure}_micro"]
             for (language, system), record in self.kept.records(plan.tables5and6(self.options)).items()
         }
+
+    @cached_property
+    def budgets(self) -> list[Options]:
+        """What was asked for, with its budget and with others that the output has of the headline."""
+        found = {self.options.minutes}
+        for directory in self.kept.output.glob(f"*-minutes/*/{SSMT}-*"):
+            found.add(float(directory.parts[-3].removesuffix("-minutes")))
+        return [replace(self.options, minutes=minutes) for minutes in sorted(found)]
 
     @property
     def budget(self) -> str:

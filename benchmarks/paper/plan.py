@@ -95,7 +95,7 @@ class OfRun(Job):
 class Train(OfRun):
     @property
     def name(self) -> str:
-        return f"{self.run.name}: trained"
+        return f"{self.run.name}, trained"
 
     def result(self, output: Path) -> Path:
         return self.run.measured(output, "run")
@@ -113,7 +113,7 @@ class Translate(OfRun):
 
     @property
     def name(self) -> str:
-        return f"{self.run.name}: {self.split} translated, {self.how}"
+        return f"{self.run.name}, {self.split} by {self.how}"
 
     @property
     def search_name(self) -> str:
@@ -141,7 +141,7 @@ class Segment(OfRun):
 
     @property
     def name(self) -> str:
-        return f"{self.run.name}: morphemes"
+        return f"{self.run.name}, morphemes"
 
     def result(self, output: Path) -> Path:
         return self.run.measured(output, "morphemes")
@@ -166,7 +166,7 @@ class Extract(Job):
 
     @property
     def name(self) -> str:
-        return f"{self.language}: subsets of {self.split}"
+        return f"{self.language}, subsets of {self.split}"
 
     def result(self, output: Path) -> Path:
         wanted = "-".join(f"{divergence:g}" for divergence in self.divergences)

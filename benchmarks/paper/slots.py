@@ -7,11 +7,11 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from pathlib import Path
 
 from paper.plan import Job, Plan, Train
-from ssmt.errors import UserError
+from ssmt.errors import Stopped, UserError
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE"}
 Perform = Callable[[Job], str]
@@ -29,7 +29,6 @@ def work_through(plan: Plan, output: Path, processes: int, perform: Perform) -> 
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(processes, mp_context=context, initializer=_begin) as pool:
         running: dict[Future[str], Job] = {}
-        failed: set[Job] = set()
         try:
             while waiting or running:
                 for job in startable(waiting, list(running.values()), plan, processes):
@@ -37,17 +36,26 @@ def work_through(plan: Plan, output: Path, processes: int, perform: Perform) -> 
                     running[pool.submit(perform, job)] = job
                 for future in wait(running, return_when=FIRST_COMPLETED).done:
                     job = running.pop(future)
-                    try:
-                        yield job, future.result(), True
-                    except UserError as error:
-                        failed.add(job)
-                        yield job, str(error), False
-                        for lost in [other for other in waiting if failed & {*other.needs}]:
-                            waiting.remove(lost)
-                            yield lost, "what it needs has failed", False
+                    said, succeeded = _outcome(future)
+                    yield job, said, succeeded
+                    for lost in [other for other in waiting if not succeeded and job in other.needs]:
+                        waiting.remove(lost)
+                        yield lost, "what it needs has failed", False
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
+
+
+def _outcome(future: Future[str]) -> tuple[str, bool]:
+    """What a job has said, or why it failed; what ends all jobs is raised."""
+    try:
+        return future.result(), True
+    except (Stopped, BrokenExecutor):
+        raise
+    except UserError as error:
+        return str(error), False
+    except Exception as error:  # a fault of ours: the night's other jobs are done all the same
+        return f"{type(error).__name__}: {error}", False
 
 
 def startable(waiting: Sequence[Job], running: Sequence[Job], plan: Plan, processes: int) -> list[Job]:

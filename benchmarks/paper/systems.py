@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from ssmt.config import Config, compose
@@ -38,7 +38,8 @@ class System:
     beam: int = 5
     what: str = ""  # in a few words, for the document
 
-    def config(self, minutes: float, seed: int, more: Iterable[str] = ()) -> Config:
+    @cache  # noqa: B019 (systems live as long as the program)
+    def config(self, minutes: float, seed: int, more: tuple[str, ...] = ()) -> Config:
         """Its settings in a run of so many minutes of CPU time; `more` change them again."""
         file = CONFIGS / self.file if self.file else None
         own = compose(PRESET, file, [*EVERY_SYSTEM, *self.settings])

@@ -20,7 +20,7 @@ from ssmt.evaluation.composition import extract_subsets
 from ssmt.evaluation.model_output import translate_lines
 from ssmt.evaluation.sweep import digest, scores
 from ssmt.evaluation.systems import compare_segmentations
-from ssmt.files import as_json, open_for_writing, read_json
+from ssmt.files import as_json, open_for_writing, read_json, replacing
 from ssmt.progress import Reporter
 from ssmt.text.corpus import Corpus
 from ssmt.text.lines import read_lines, read_parallel
@@ -73,9 +73,10 @@ class Place:
             now = digest(self.data / name)
             if digests.setdefault(name, now) != now:
                 raise UserError(f"{self.data / name}: is not the text that {self.output} was made from")
-            if not name.partition("/")[2].startswith("train."):
+            if not name.partition("/")[2].startswith("train.") and not self._kept(name).exists():
                 self._kept(name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(self.data / name, self._kept(name))
+                with replacing(self._kept(name)) as temporary:
+                    shutil.copyfile(self.data / name, temporary)
         known.parent.mkdir(parents=True, exist_ok=True)
         with open_for_writing(known) as stream:
             stream.write(as_json(digests, indent=2) + "\n")

@@ -104,8 +104,8 @@ class _DynamicSearch:
         return self._best(con, step, ends=False), self._best_ends(may_end, step)
 
     def _best_ends(self, legal: Tensor, step: int) -> Pool:
-        """Eq. 6 (end-end) and Eq. 7 (con-end): the 2K best ends, exactly, without asking the character model for the end
-        after every character of the alphabet.
+        """Eq. 6 (end-end) and Eq. 7 (con-end): the 2K best ends, exactly, without asking the character model for the
+        end after every character of the alphabet.
 
         An end has at most what it would have if `<eom>` were certain. The 2K that have most by that bound are looked
         at first; what cannot have more than the least of them is not looked at.

@@ -64,19 +64,18 @@ def legal_trie(lexicon: Lexicon, device: torch.device) -> LegalTrie:
     is_entry = trie.entry_of_node != ABSENT
     low = torch.where(is_entry, trie.entry_of_node, trie.range_start)
     beyond = torch.zeros(1, dtype=torch.int64)
-    fields = {
-        "children": children,
-        "codes": trie.codes,
-        "is_legal": torch.cat([legal, beyond.bool()]),
-        "entry_low": torch.cat([low, beyond]),
-        "entry_high": torch.cat([low + is_entry, beyond]),
-        "first_edge": edges.cumsum(0) - edges,
-        "edges": edges,
-        "edge_character": character[leads_on],
-        "edge_low": trie.range_start[node],
-        "edge_high": trie.range_end[node],
-    }
-    return LegalTrie(C, **{name: None if field is None else field.to(device) for name, field in fields.items()})
+    tables = (
+        torch.cat([legal, beyond.bool()]),
+        torch.cat([low, beyond]),
+        torch.cat([low + is_entry, beyond]),
+        edges.cumsum(0) - edges,
+        edges,
+        character[leads_on],
+        trie.range_start[node],
+        trie.range_end[node],
+    )
+    on_device = (table.to(device) for table in (trie.codes, *tables))
+    return LegalTrie(C, None if children is None else children.to(device), *on_device)
 
 
 def _can_be_segments(parent: Tensor, by_letter: Tensor, longest: int) -> Tensor:

@@ -47,7 +47,7 @@ class LexiconStarts:
         if self.classes is not None and weight is not None:
             bias = self.entries.bias
             assert isinstance(bias, Tensor)
-            self.by_class = list(zip(weight.split(sizes), bias.split(sizes), strict=True))
+            self.by_class = list(zip(torch.split(weight, sizes), torch.split(bias, sizes), strict=True))
         self.dtype = sum_precision(device)
         # Sums cannot tell the least probable entries from impossible ones; they must stay possible where nothing else
         # could write them.

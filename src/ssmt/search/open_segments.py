@@ -1,6 +1,7 @@
 """Segments under way: what a search over segmented strings has to know of a segment that has begun and may go on.
 
-Dynamic decoding generates character by character, but the model scores whole segments. An open segment is the bridge: its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
+Dynamic decoding generates character by character, but the model scores whole segments. An open segment is the bridge:
+its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
 
 Shapes: n open segments, C alphabet, V lexicon entries, H width of the character LSTM, L longest segment.
 """
@@ -102,9 +103,9 @@ class SegmentSearch:
         return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node))
 
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """log of the probability that the segment goes on with y and beyond: the paper's `con` cases, Eq. 8 and 9. Of the
-        lexicon these are the entries that go on after y; the character part still holds the mass of ending at y, as in
-        the paper. (n, C)"""
+        """log of the probability that the segment goes on with y and beyond: the paper's `con` cases, Eq. 8 and 9. Of
+        the lexicon these are the entries that go on after y; the character part still holds the mass of ending at y,
+        as in the paper. (n, C)"""
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
@@ -113,7 +114,7 @@ class SegmentSearch:
         return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
 
     def most_of_endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """log of the most that the segment which y ends can have, for every y: as if its `<eom>` were certain. (n, C)"""
+        """log of the most that the segment which y ends can have, for every y: that with a certain `<eom>`. (n, C)"""
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         entry = None
         if self.lexicon is not None:

@@ -48,6 +48,13 @@ class OpenSpellings:
         weighted = self.next.to(self.dtype).mul_(self.weight.view(-1).index_select(0, self.cell).unsqueeze(1))
         return weighted.new_zeros(len(self.weight), self.C).index_add_(0, self.row, weighted)
 
+    def masses_by_length(self) -> Tensor:
+        """The same by how many characters the segment has read. (L, N, C)"""
+        by_length = self.next.new_zeros(self.L, len(self.weight), self.C, dtype=self.dtype)
+        weighted = self.next * self.weight.view(-1).index_select(0, self.cell).unsqueeze(1)
+        by_length[self.cell % self.L, self.row] = weighted
+        return by_length
+
     def advance(self, rows: Tensor, characters: Tensor, scale: Tensor, states: Tensor) -> Tensor:
         """The new row i is the old `rows[i]` with one more character, and its weights are to be multiplied by a scale;
         states (N, D) are where new segments begin. Returns the probability that a segment ends there. (N,)"""

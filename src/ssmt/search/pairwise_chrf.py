@@ -61,12 +61,12 @@ def _shared(text_of: Ids, grams: Ids, total: Numbers) -> Numbers:
     place = np.arange(len(key))
     begins = np.r_[True, key[1:] != key[:-1]]
     occurrence = place - np.maximum.accumulate(np.where(begins, place, 0))
-    different, column, texts_with = np.unique(occurrence * size + grams[order], return_inverse=True, return_counts=True)
+    _, column, texts_with = np.unique(occurrence * size + grams[order], return_inverse=True, return_counts=True)
     several = texts_with > 1  # what one text alone has is shared with none but itself
     new_column = np.cumsum(several) - 1
     kept = several[column]
     has = np.zeros((n, int(several.sum())), dtype=np.float32)
     has[text_of[order][kept], new_column[column[kept]]] = 1.0
-    shared = (has @ has.T).astype(np.float64)
+    shared: Numbers = (has @ has.T).astype(np.float64)
     np.fill_diagonal(shared, total)
     return shared

@@ -254,5 +254,10 @@ def load_service(
     for pair in pairs:
         if pairs.count(pair) > 1:
             raise UserError(f"Two models are for {'-'.join(pair)}; serve one of them")
-    loaded = [(place.source, place.target, Translator.load(place.directory, device, int8=int8)) for place in parsed]
+    loaded = []
+    for place in parsed:
+        translator = Translator.load(place.directory, device, int8=int8)
+        if translator.languages:  # one model of several target languages is asked for this one
+            translator = translator.into(place.target)
+        loaded.append((place.source, place.target, translator))
     return Service(loaded, limits, keys, batching)

@@ -66,8 +66,8 @@ async function send(method, path, body, output) {
 function operation(path, method, about) {
   const made = element("details", "card");
   const title = element("summary");
-  title.append(element("code", "", `${method.toUpperCase()} ${path}`), ` ${about.summary ?? ""}`);
-  made.append(title, element("p", "", about.description ?? ""));
+  title.append(element("code", "", `${method.toUpperCase()} ${path}`), ` ${about.description ?? about.summary}`);
+  made.append(title);
   const parameters = about.parameters ?? [];
   if (parameters.length) {
     const rows = parameters.map((one) => [`${one.name} (${one.in})`, typeOf(one.schema), "", one.description ?? one.schema.description ?? ""]);
