@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from ssmt.config import PRESETS, Config, Section
+from ssmt.config import PRESETS, Config, CorpusConfig, Section
 from ssmt.registry import KINDS
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -51,6 +51,10 @@ def reference() -> str:
             keys = type(field.default).model_fields
             values = {key: getattr(field.default, key) for key in keys}
             parts.append(f"## `{name}`\n\n{type(field.default).__doc__}\n\n{_table(list(keys.items()), values)}")
+            if name == "data":
+                values = {key: inner.default for key, inner in CorpusConfig.model_fields.items()}
+                corpus = _table(list(CorpusConfig.model_fields.items()), values)
+                parts.append(f"### A corpus of `data`\n\n{CorpusConfig.__doc__}\n\n{corpus}")
     return "\n".join(parts)
 
 
@@ -84,6 +88,8 @@ def _allowed(field: FieldInfo) -> str:
     optional = type(None) in get_args(field.annotation)
     if get_origin(field.annotation) is Literal:
         words = _listed(get_args(field.annotation))
+    elif get_origin(field.annotation) is tuple:
+        words = "list of corpora" if kinds[0] is CorpusConfig else "text, or a list of texts"
     else:
         (kind,) = kinds
         words = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[kind]
@@ -97,8 +103,8 @@ def _allowed(field: FieldInfo) -> str:
 
 def _written(value: Any) -> str:
     """A value as it stands in YAML."""
-    if value is None:
-        return "`none`"
+    if value is None or value == ():
+        return "`none`" if value is None else ""
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"

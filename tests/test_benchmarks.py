@@ -20,6 +20,7 @@ import pytest
 import torch
 
 from ssmt.config import Config, compose, with_settings
+from ssmt.demo import make_corpus
 from ssmt.demo.comparison import SPLITS
 from ssmt.demo.settings import MODELS
 from ssmt.directory import save_config, save_description, save_weights
@@ -98,12 +99,30 @@ def test_training_runs(run_script: Run, tmp_path: Path) -> None:
     assert all(math.isfinite(result[ratio]) and result[ratio] > 0 for ratio in ("time_ratio", "memory_ratio"))
 
 
+def test_serving_runs(run_script: Run) -> None:
+    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+    smaller = f"--preset tiny {TINY} --set text.length_ratio=0.5 --sentences 3 --clients 1 2 --seconds 0.2"
+    printed = run_script(
+        "serving.py", smaller, "--repetitions 1 --overload-seconds 0.5 --deadline 100 --most-clients 9"
+    )
+    (rows,) = tables(printed)
+    assert rows[0][1:5] == ["clients", "sentences a second", "ratio", "processor time, ratio"]
+    assert rows[1][3:5] == ["1.00", "1.00"]
+    names = ["across requests", "each request alone"]
+    assert [row[:2] for row in rows[3:]] == [[name, clients] for name in names for clients in ("1", "2")]
+    assert all(is_number(cell) for row in rows[1:] for cell in row[2:] if cell)
+    overload = re.search(r"Overload: .* ([\d,]+) accepted .*, ([\d,]+) refused .* (\d+) others", printed)
+    assert overload is not None
+    assert (int(overload[1].replace(",", "")) > 0, overload[3]) == (True, "0")
+
+
 def test_decoding_runs(run_script: Run, tmp_path: Path) -> None:
-    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --int8 --json"
+    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --cpu-time --int8 --json"
     searches = ["marginal", "dynamic", "mixture"]
     arguments = bench_of_make("decoding"), smaller, tmp_path / "numbers.json", f"--searches {' '.join(searches)}"
     (rows,) = tables(run_script("decoding.py", *arguments))
-    assert rows[0] == ["small", "beam", "batch", "ms a sentence", "characters/s", "times subwords"]
+    of_time, of_memory = ["ms a sentence", "characters/s", "times subwords"], ["MB", "times subwords"]
+    assert rows[0] == ["small", "beam", "batch", *of_time, *of_memory]
     systems = [f"{name}{suffix}" for suffix in ("", " (int8)") for name in ("subwords", *searches)]
     assert [row[:3] for row in rows[1:]] == [[system, "2", "3"] for system in systems]
     assert all(is_number(cell) for row in rows[1:] for cell in row[3:])
@@ -380,3 +399,59 @@ def test_all_stages_of_dpe_take_the_time_of_the_other_models(module: Callable[[s
     dpe, bpe = (baselines.config_of(model, "tiny", 30, []) for model in ("dpe", "bpe"))
     assert bpe.training.max_minutes == 30
     assert 28 < dpe.training.max_minutes + dpe.of_segmenter.training.max_minutes < 30
+
+
+def test_languages(run_script: Run, tmp_path: Path) -> None:
+    """Three languages that are parts of the demo's one, in sizes that teach nothing."""
+    sentences = make_corpus(500, held_out=50)
+    for place, language in enumerate(("xh", "zu", "ss")):
+        (tmp_path / "data" / language).mkdir(parents=True)
+        for part, chosen in (("train", sentences.train[place * 60 : place * 60 + 60]), ("dev", sentences.dev[:6])):
+            for ending, lines in (("en", [s.english for s in chosen]), (language, [s.target for s in chosen])):
+                path = tmp_path / "data" / language / f"{part}.{ending}"
+                path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    small = f"--updates 2 --validations 1 --few 20 --samples 0 --beam 1 {TINY} --set training.chrf_sentences=2"
+    options = f"--model bpe {small} --set text.longest_source=400 --set text.longest_target=400"
+    printed = run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options)
+    for title in ("joint: xh", "joint: zu", "joint: ss", "transfer: ss", "back: ss"):
+        assert f"## bpe, {title}" in printed
+    for name in ("then ss alone", "from zu", "half and back-translation"):
+        assert name in printed
+    assert (tmp_path / "runs" / "bpe" / "transfer.svg").read_text().count("<svg") == 1
+    assert run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options) == printed
+
+
+def test_preparation_is_measured_also_when_it_is_interrupted(run_script: Run) -> None:
+    options = "--pairs 700 --different 500 --preset tiny --json"
+    plain, interrupted = (json.loads(run_script("preparation.py", options + more)) for more in ("", " --interrupt"))
+    for result in (plain, interrupted):
+        assert result["pairs"] == 700
+        assert result["cpu_seconds"] > 0
+        assert result["peak_megabytes"] > 0
+    assert plain["bytes_on_disk"] == interrupted["bytes_on_disk"]
+
+
+def test_the_papers_corpora_are_counted(run_script: Run, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
+    small = module("random_models")
+    monkeypatch.setattr(small, "LINES", 400)
+    plain = small.compose
+
+    def compose_small(preset: str, settings: Any = ()) -> Config:
+        tiny = [*shlex.split(TINY.replace("--set ", "")), "network.encoder_layers=1", "network.decoder_layers=1"]
+        return plain(preset, settings=[*settings, *tiny])
+
+    monkeypatch.setattr(small, "compose", compose_small)
+    printed = run_script("corpora.py", "--models ssmt --languages Zulu Swati")
+    (table,) = tables(printed)
+    zulu, swati = ([*map(float, (cell.split()[0].replace(",", "") for cell in row[1:]))] for row in table[1:])
+    assert zulu[0] / swati[0] == pytest.approx(3.9 / 0.165, rel=0.05)
+    assert zulu[2] == pytest.approx(25 * 3.9e6 * 114 / 64_000, abs=1), "updates"
+    assert zulu[3] > 0
+
+
+def test_two_hosts_need_what_not_everybody_has(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where they could be had, they are not asked for here: that takes minutes."""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert re.fullmatch(
+        r"skipped: it needs (root, to make network namespaces|Linux and the command ip)\n", run_script("hosts.py")
+    )

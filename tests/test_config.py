@@ -122,7 +122,7 @@ def test_every_key_is_printed_with_its_comment() -> None:
         else:
             assert re.match(r"# \S", line) or not line, f"without a comment: {line!r}"
     assert keys == KEYS
-    assert yaml.safe_load(printed) == Config().model_dump()
+    assert yaml.safe_load(printed) == Config().model_dump(mode="json")
 
 
 def test_a_saved_config_is_read_again(tmp_path: Path) -> None:
@@ -197,7 +197,10 @@ def test_settings_are_read_as_yaml(setting: str, value: Any) -> None:
         ("training.seed", r"expected key=value"),
         ("training.seed=two", r"training\.seed: .*integer"),
         ("training.seed=1.5", r"training\.seed: .*integer"),
-        ("training.seed=true", r"training\.seed: .*not the switch true"),
+        ("training.seed=true", r"training\.seed: .*not the switch true$"),
+        ("text.source_language=no", r"text\.source_language: .*not the switch false; .* needs quotes, as in \"no\"$"),
+        ("text.target_language=isi zulu", r"text\.target_language: 'isi zulu' is no code of a language"),
+        ("text.target_language=z", r"text\.target_language: 'z' is no code"),
         ("training.seed=-1", r"training\.seed: .*greater than or equal to 0"),
         ("training.seed=[1, 2]", r"training\.seed: .*integer"),
         ("training.seed.deep=1", r"training\.seed: .*integer"),
@@ -352,3 +355,13 @@ def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> N
 def test_settings_that_do_not_go_with_a_model(given: list[str], message: str) -> None:
     with pytest.raises(UserError, match=message):
         kind_of(compose("tiny", settings=given))
+
+
+# Languages
+
+
+@pytest.mark.parametrize("code", ["zu", "no", "pt-BR", "zh-Hans", "zul_Latn", "sr-Cyrl-RS"])
+def test_languages_are_printed_and_read_again(tmp_path: Path, code: str) -> None:
+    config = compose("tiny", settings=[f'text.source_language="{code}"', "text.target_language=none"])
+    assert (config.text.source_language, config.text.target_language) == (code, None)
+    assert compose("tiny", written(tmp_path, commented_yaml(config))) == config

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.distributed.run import get_args_parser
 
 from ssmt.cli import app
 from ssmt.config import compose
@@ -45,8 +46,13 @@ SMALLER = {
     'settings=["training.max_minutes=15"]': f"settings={['training.max_updates=20', *TINY.split()[1::2]]}",
 }
 # Of all programs, of TensorBoard, of the original implementation, of mypy, of benchmarks.
+TORCHRUN_OPTIONS = {option for action in get_args_parser()._actions for option in action.option_strings}
+SLURM_OPTIONS = {"--job-name", "--nodes", "--ntasks-per-node", "--gpus-per-node", "--cpus-per-task", "--time"}
+SLURM_OPTIONS |= {"--signal", "--requeue"}
 FOREIGN_OPTIONS = {
     "--help",
+    *TORCHRUN_OPTIONS,
+    *SLURM_OPTIONS,
     "--logdir",
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",

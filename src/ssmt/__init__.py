@@ -20,6 +20,10 @@ __all__ = ["Translator", "__version__", "train"]
 # too (docs/performance.md has by how much). Read once, when torch is loaded; so it is set here, before that, unless
 # whoever runs us has chosen.
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+# Each of several processes would warn that DistributedDataParallel was asked to look for weights that a batch does not
+# use and found none; errors of connections come as exceptions all the same. Read when torch is loaded, too.
+if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+    os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
 
 if TYPE_CHECKING:
     from ssmt.interface import train

@@ -6,6 +6,7 @@ A field's description is at once the comment in `ssmt config` and the text of th
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -52,6 +53,8 @@ MANY = 10**9
 LONGEST_TEXT = 1_000_000  # characters of a line
 LARGEST_VOCABULARY = 1_000_000
 LARGEST_RATIO = 100.0  # target characters for one of the source
+ORIGIN = r"[A-Za-z0-9][\w-]{0,39}"
+LANGUAGE_CODE = r"[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}"
 
 
 class Section(BaseModel):
@@ -63,15 +66,25 @@ class Section(BaseModel):
         annotation = cls.model_fields[info.field_name or ""].annotation
         kinds = (annotation, *get_args(annotation))
         if isinstance(value, bool) and bool not in kinds:  # pydantic would take true for 1
-            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}")
+            quotes = '; a text that YAML takes for one needs quotes, as in "no"' if str in kinds else ""
+            raise ValueError(f"Input should be a value, not the switch {str(value).lower()}{quotes}")
         if value in ("none", "None") and type(None) in kinds:  # as in the descriptions; YAML's own word is null
             return None
         return value
 
 
+def language_code(code: str) -> str:
+    """The code of a language, which is checked."""
+    if re.fullmatch(LANGUAGE_CODE, code) is None:
+        raise ValueError(f"{code!r} is no code of a language; such are zu, pt-BR, zul_Latn")
+    return code
+
+
 class TextConfig(Section):
     """How text becomes numbers."""
 
+    source_language: str | None = Field(None, description="code of the source language, such as en (none: not said)")
+    target_language: str | None = Field(None, description="code of the target language, such as zu (none: not said)")
     source_vocabulary: int = Field(
         5000, ge=8, le=LARGEST_VOCABULARY, description="subwords of the source language (sentencepiece BPE)"
     )
@@ -100,6 +113,15 @@ class TextConfig(Section):
     longest_target: int = Field(
         1000, ge=1, le=LONGEST_TEXT, description="characters of the longest target line that is accepted"
     )
+    language_temperature: float = Field(
+        5.0,
+        ge=1,
+        le=1e6,
+        description="balances several languages in the lexicon and the subwords: 1 by their text, more: more evenly",
+    )
+    tag_source: bool = Field(
+        False, description="ask for the target language in front of the source too, as models on subwords always do"
+    )
     length_ratio: float | None = Field(
         None,
         gt=0,
@@ -110,6 +132,54 @@ class TextConfig(Section):
         False, description="take runs of white space in targets for one blank, none at the ends (as the original code)"
     )
     skip_bad_lines: bool = Field(False, description="leave out pairs that are empty or too long instead of stopping")
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
+
+
+class CorpusConfig(Section):
+    """Sentence pairs: files for each side, or files that hold both (TSV, JSON lines, TMX)."""
+
+    source: tuple[str, ...] = Field((), description="a file, or several, of the source side")
+    target: tuple[str, ...] = Field((), description="as many files of the target side, line i belonging to line i")
+    pairs: tuple[str, ...] = Field((), description="or files of both sides: TSV, JSON lines or TMX")
+    source_language: str | None = Field(None, description="code of the source language")
+    target_language: str | None = Field(None, description="code of the target language")
+    weight: float = Field(1.0, gt=0, le=1000, description="how many times in an epoch its pairs are trained on")
+    origin: str | None = Field(None, description="where the text comes from, in a word, such as backtranslated")
+    tagged: bool = Field(False, description="put a symbol for the origin in front of its sources")
+
+    @field_validator("source", "target", "pairs", mode="before")
+    @classmethod
+    def _one_or_several(cls, files: Any) -> Any:
+        return (str(files),) if isinstance(files, str | Path) else files
+
+    @field_validator("source_language", "target_language")
+    @classmethod
+    def _check_language(cls, code: str | None) -> str | None:
+        return code if code is None else language_code(code)
+
+    @model_validator(mode="after")
+    def _check(self) -> CorpusConfig:
+        if bool(self.pairs) == bool(self.source or self.target):
+            raise ValueError("a corpus has source and target, or pairs")
+        if len(self.source) != len(self.target):
+            counts = f"{len(self.source)} of the source and {len(self.target)} of the target"
+            raise ValueError(f"a corpus has as many files of one side as of the other, and here are {counts}")
+        if self.tagged and not self.origin:
+            raise ValueError("tagged goes with an origin: that is the tag")
+        if self.origin is not None and re.fullmatch(ORIGIN, self.origin) is None:
+            raise ValueError(f"origin {self.origin!r}: expected one word of letters, digits, - and _")
+        return self
+
+
+class DataConfig(Section):
+    """The sentence pairs, where they are not given as files of their own; see docs/data.md."""
+
+    train: tuple[CorpusConfig, ...] = Field((), description="corpora to train on")
+    valid: tuple[CorpusConfig, ...] = Field((), description="corpora to validate on")
 
 
 class NetworkConfig(Section):
@@ -188,6 +258,12 @@ class TrainingConfig(Section):
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
     min_epochs: int | None = Field(None, ge=1, le=MANY, description="passes over the data that patience does not end")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
+    language_temperature: float = Field(
+        1.5,
+        ge=1,
+        le=1e6,
+        description="balances several languages in an epoch's batches: 1 by their pairs, more: more evenly",
+    )
     accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
     learning_rate: float = Field(
         5e-4, gt=0, le=1e30, description="highest learning rate, reached at the end of the warm-up"
@@ -219,6 +295,9 @@ class TrainingConfig(Section):
     checkpoint_every: int = Field(
         500, ge=1, le=MANY, description="updates between checkpoints, besides those at validations"
     )
+    process_timeout: float = Field(
+        10, gt=0, le=MANY, description="of several processes: minutes that one waits for another before it gives up"
+    )
     average_last: int = Field(
         1, ge=1, le=1000, description="also try the average of the last n validated models and keep it if it is better"
     )
@@ -227,6 +306,30 @@ class TrainingConfig(Section):
     def _check(self) -> TrainingConfig:
         if self.stop_on == "chrf" and self.chrf_sentences == 0:
             raise ValueError("stop_on: chrf needs chrf_sentences above 0")
+        return self
+
+
+class StartConfig(Section):
+    """The model that training begins with, where it does not begin with nothing; see docs/data.md."""
+
+    model: str | None = Field(None, description="its directory")
+    digest: str | None = Field(None, description="SHA-256 of its weights, which the run writes down when it begins")
+    take: tuple[str, ...] = Field((), description="take only these of its parts, such as encoder (none named: all)")
+    freeze: tuple[str, ...] = Field((), description="parts that stay as they are, such as decoder.embedding")
+    extend: bool = Field(
+        True,
+        description="add what its vocabulary lacks: characters, languages, and lexicon entries up to text.lexicon_size",
+    )
+
+    @field_validator("take", "freeze", mode="before")
+    @classmethod
+    def _one_or_several(cls, parts: Any) -> Any:
+        return (parts,) if isinstance(parts, str) else parts
+
+    @model_validator(mode="after")
+    def _check(self) -> StartConfig:
+        if self.model is None and (self.take or self.freeze):
+            raise ValueError("take and freeze go with a model to begin with")
         return self
 
 
@@ -256,9 +359,11 @@ class Config(Section):
     model: str = Field(
         "ssmt", description="ssmt, or a Transformer on subwords: cut by bpe, by ulm, or by a first model (dpe)"
     )
+    data: DataConfig = DataConfig()
     text: TextConfig = TextConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
+    start: StartConfig = StartConfig()
     segmenter: SegmenterConfig = SegmenterConfig()
 
     @property
@@ -272,9 +377,15 @@ class Config(Section):
                 "lexicon": segmenter.lexicon,
                 "lexicon_file": self.text.lexicon_file if segmenter.lexicon == "file" else None,
                 "longest_segment": segmenter.longest_segment,
+                "tag_source": True,  # as the second model, which has the same source
             },
             "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},
+            "start": {
+                "model": self.start.model and str(Path(self.start.model) / "segmenter"),
+                "digest": None,
+                "freeze": (),  # parts of the second model
+            },
         }
         return changed(self, changes, "segmenter")
 
@@ -316,6 +427,16 @@ def compose(preset: str = "base", file: str | Path | None = None, settings: Sequ
     return _validated([*layers, *map(_parse_setting, settings)])
 
 
+def compose_from(old: Config, file: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
+    """The settings of a model that another run begins with, changed by a YAML file, changed by single settings. What
+    is of its own text and its own beginning is left out."""
+    content = old.model_dump(exclude={"data": True, "start": True, "text": {"length_ratio"}})
+    layers: list[Layer] = [("the model that training begins with", content)]
+    if file is not None:
+        layers.append((str(file), _read_yaml(file)))
+    return _validated([*layers, *map(_parse_setting, settings)])
+
+
 def with_settings(config: Config, settings: Sequence[str]) -> Config:
     """The config changed by `section.key=value` settings."""
     return _validated([("config", config.model_dump()), *map(_parse_setting, settings)])
@@ -351,8 +472,9 @@ def commented_yaml(config: Config) -> str:
         section = getattr(config, name)
         if isinstance(section, Section):
             lines = [f"# {section.__doc__}", f"{name}:"]
+            values = section.model_dump(mode="json")
             for key, inner in type(section).model_fields.items():
-                lines.append(line("  ", key, getattr(section, key), inner.description))
+                lines.append(line("  ", key, values[key], inner.description))
         else:
             lines = [line("", name, section, field.description)]
         blocks.append("\n".join(lines) + "\n")
@@ -412,6 +534,8 @@ def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:
     def says(content: Any, path: Sequence[Any]) -> bool:
         if not path:
             return True
+        if isinstance(content, list | tuple) and isinstance(path[0], int):
+            return path[0] < len(content) and says(content[path[0]], path[1:])
         return isinstance(content, Mapping) and path[0] in content and says(content[path[0]], path[1:])
 
     return next((name for name, layer in reversed(layers) if says(layer, path)), layers[-1][0])

@@ -18,6 +18,10 @@ class LineError(UserError):
         self.kind, self.number, self.problem = kind, number, problem
 
 
+class Unfinished(UserError):  # noqa: N818 (it says what is left to do)
+    """Work that could not be ended here. What is done is kept: the same call goes on from there."""
+
+
 class NotNumbersError(UserError):
     """Finite weights can be so large that what they compute is not finite."""
 
@@ -53,3 +57,11 @@ class Stopped(Exception):  # noqa: N818 (it is no error)
     def __init__(self, signal: str) -> None:
         super().__init__(f"Stopped by {signal}; everything is saved")
         self.signal = signal
+
+
+class EndedElsewhere(Exception):  # noqa: N818 (the error was another's)
+    """Another process has ended a training and says why; this one ends with the same status, and without a word."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__("Another process has ended the training, and says why")
+        self.status = status

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
 import math
 import os
 import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, NoReturn, TextIO
+from typing import IO, Any, BinaryIO, NoReturn, TextIO, cast
 
+import zstandard
 from safetensors import SafetensorError
 
 from ssmt.errors import LineError, UserError
@@ -24,12 +31,10 @@ STANDARD_STREAM = "-"
 LONGEST_LINE = 1 << 24  # bytes: what is longer is no text, and would fill the memory before anybody could say so
 LARGEST_DESCRIPTION = 1 << 26  # bytes of a model's file that is no tensor
 TEMPORARY = ".tmp"
+COMPRESSED_BLOCK = 1 << 12  # bytes that are decompressed together: a few can become very many
+DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError)  # what decompressors raise
 # What files that are no UTF-8 text begin with, and how they become one.
 OTHER_CONTENT = {
-    b"\x1f\x8b": "compressed by gzip: gunzip -c FILE > NEW",
-    b"\xfd7zXZ": "compressed by xz: xz -dc FILE > NEW",
-    b"\x28\xb5\x2f\xfd": "compressed by zstd: zstd -dc FILE > NEW",
-    b"BZh": "compressed by bzip2: bzip2 -dc FILE > NEW",
     b"PK\x03\x04": "a zip archive: unzip FILE",
     b"\xff\xfe": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW",
     b"\xfe\xff": "UTF-16: iconv -f UTF-16 -t UTF-8 FILE > NEW",
@@ -59,9 +64,40 @@ def naming_lines(files: Mapping[str, str | Path | None]) -> Iterator[Lines]:
         raise UserError(f"{where}: {error.problem}") from None
 
 
+# What streams have held, by their names, while they can be read several times.
+_KEPT: ContextVar[dict[str, IO[bytes]] | None] = ContextVar("kept", default=None)
+
+
+@contextmanager
+def keeping_streams() -> Iterator[None]:
+    """Within this, standard input and pipes can be read several times: what they hold is kept in temporary files."""
+    if _KEPT.get() is not None:
+        yield
+        return
+    kept: dict[str, IO[bytes]] = {}
+    token = _KEPT.set(kept)
+    try:
+        yield
+    finally:
+        _KEPT.reset(token)
+        for copy in kept.values():
+            copy.close()
+
+
+def _keep(path: str | Path, kept: dict[str, IO[bytes]]) -> None:
+    if str(path) not in kept:
+        copy = tempfile.NamedTemporaryFile(prefix="ssmt-")  # noqa: SIM115 (closed by `keeping_streams`)
+        with open_for_reading(path) as stream:
+            shutil.copyfileobj(stream, copy)
+        copy.flush()
+        kept[str(path)] = cast(IO[bytes], copy)
+
+
 @contextmanager
 def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
     """A binary stream of a file or, for `-`, of standard input; what cannot be opened is a user's error."""
+    if copy := (_KEPT.get() or {}).get(str(path)):
+        path = copy.name
     if str(path) == STANDARD_STREAM:
         # A stream of its own: a thread that waits in sys.stdin would keep its lock, and the interpreter could not end.
         with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
@@ -77,6 +113,60 @@ def open_for_reading(path: str | Path) -> Iterator[BinaryIO]:
         raise UserError(f"{path}: cannot be read ({reason(error)})") from None
     with file:
         yield file
+
+
+class _Zstandard(io.RawIOBase):
+    """What a stream of one frame or several holds. (The package's own reader takes half a frame for a whole one.)"""
+
+    def __init__(self, compressed: BinaryIO) -> None:
+        self.compressed, self.ready, self.waiting = compressed, b"", b""
+        self.frame = zstandard.ZstdDecompressor().decompressobj()
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self.ready:
+            block = self.waiting or self.compressed.read(COMPRESSED_BLOCK)
+            if self.frame.eof and block:
+                self.frame = zstandard.ZstdDecompressor().decompressobj()
+            if not block:
+                if not self.frame.eof:
+                    raise EOFError("it ends in the middle")
+                return 0
+            self.ready = self.frame.decompress(block)
+            self.waiting = self.frame.unused_data
+        count = min(len(buffer), len(self.ready))
+        buffer[:count], self.ready = self.ready[:count], self.ready[count:]
+        return count
+
+
+# By what a compressed file begins with.
+_DECOMPRESSED: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": lambda stream: gzip.GzipFile(fileobj=stream),
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+    b"\x28\xb5\x2f\xfd": lambda stream: io.BufferedReader(_Zstandard(stream)),
+}
+
+
+def decompressed(stream: BinaryIO) -> BinaryIO:
+    """What a stream holds: itself, or what gzip, bzip2, xz or zstd have packed. Its first bytes tell, not a name."""
+    begins_with = cast(io.BufferedReader, stream).peek(8)
+    for start, opened in _DECOMPRESSED.items():
+        if begins_with.startswith(start):
+            return cast(BinaryIO, opened(stream))
+    return stream
+
+
+def decompressed_lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
+    """The lines of a stream that may be compressed; damage is named by file and line."""
+    number = 0
+    try:
+        for number, line in enumerate(whole_lines(decompressed(stream)), start=1):  # noqa: B007 (used in the message)
+            yield line
+    except DAMAGED as error:
+        raise UserError(f"{name}, line {number + 1}: cannot be read; the file is damaged ({reason(error)})") from None
 
 
 def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
@@ -111,7 +201,7 @@ def decode_lines(stream: Iterable[bytes], name: str) -> Iterator[str]:
 def stream_raw_lines(path: str | Path) -> Iterator[str]:
     """Lines of a file, or of standard input for `-`, as they are."""
     with open_for_reading(path) as stream:
-        yield from decode_lines(whole_lines(stream), name_of(path))
+        yield from decode_lines(decompressed_lines(stream, name_of(path)), name_of(path))
 
 
 # What a directory of ours holds
@@ -227,9 +317,11 @@ def temporary_beside(path: Path) -> Path:
 
 
 def require_file(path: str | Path) -> None:
-    """Refuse a stream for what is read more than once."""
+    """Refuse a stream for what is read more than once, unless streams are kept."""
     is_stream = Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir()
     if str(path) == STANDARD_STREAM or is_stream:
+        if (kept := _KEPT.get()) is not None:
+            return _keep(path, kept)
         raise UserError(f"{name_of(path)}: is read several times, so it must be a file. Save it to one first")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -70,6 +71,12 @@ class Segmenter(ABC):
     score_type: ScoreType  # of its segmentations
     cuts_anywhere: bool = False  # of its segmentations
     model: TranslationModel
+
+    def into(self, language: str) -> Segmenter:
+        """The same, of texts in one of the model's languages."""
+        other = copy.copy(self)
+        other.model = self.model.into(language)
+        return other
 
     @abstractmethod
     def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
@@ -271,6 +278,12 @@ class PieceSegmenter(SubwordSegmenter):
         super().__init__(model)
         assert first is not None
         self.first = first
+
+    def into(self, language: str) -> Segmenter:
+        other = super().into(language)
+        assert isinstance(other, PieceSegmenter)
+        other.first = self.first.into(language)
+        return other
 
     def encode(self, sources: Sequence[str], texts: Sequence[str], batch_characters: int) -> Sequence[npt.ArrayLike]:
         best = self.first.n_best(sources, texts, 1, batch_characters)

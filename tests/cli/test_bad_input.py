@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import resource
@@ -102,6 +103,15 @@ def inputs(tmp_path: Path, toy_files: TrainingFiles) -> Inputs:
     return Inputs(tmp_path / "inputs", toy_files)
 
 
+def test_languages_are_recorded_and_checked(inputs: Inputs, ssmt: Ssmt, tmp_path: Path) -> None:
+    bad = inputs.arguments(tmp_path / "run", "--target-language", "is zulu")
+    refused(ssmt(*bad), "'is zulu' is no code of a language")
+    done = ssmt(*inputs.arguments(tmp_path / "run", "--source-language", "no", "--target-language", "zul_Latn"))
+    assert done.status == 0, done.err
+    text = json.loads((tmp_path / "run" / "config.json").read_text(encoding="utf-8"))["text"]
+    assert (text["source_language"], text["target_language"]) == ("no", "zul_Latn")
+
+
 @pytest.fixture
 def output(tmp_path: Path) -> Path:
     return tmp_path / "run"
@@ -147,10 +157,6 @@ SPOILED: dict[str, tuple[Callable[[Inputs], object], tuple[str, ...]]] = {
     "directory": (
         lambda inputs: inputs.paths.update(target=inputs.directory),
         (r"inputs: is a directory, a text file is needed",),
-    ),
-    "standard input": (
-        lambda inputs: inputs.paths.update(source=Path("-")),
-        (r"standard input: is read several times", "Save it"),
     ),
 }
 

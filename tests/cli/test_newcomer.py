@@ -75,9 +75,14 @@ def test_devices_by_other_names(ssmt: Ssmt, model_directory: Path) -> None:
     refused(ssmt("translate", model_directory, "-i", text, "--device", "gpu"), "device gpu: this machine has .*cpu")
 
 
-def test_compressed_text_is_recognised(ssmt: Ssmt, model_directory: Path, tmp_path: Path) -> None:
-    (tmp_path / "a.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
-    refused(ssmt("translate", model_directory, "-i", tmp_path / "a.gz"), "a.gz: a text file is needed", "gunzip -c")
+def test_compressed_text_is_read_and_other_encodings_are_recognised(
+    ssmt: Ssmt, model_directory: Path, tmp_path: Path
+) -> None:
+    text = "I see a bird.\nyou call 2 cows.\n"
+    (tmp_path / "a.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "a.en").write_text(text)
+    plain, packed = (ssmt("translate", model_directory, "-i", tmp_path / name).out for name in ("a.en", "a.gz"))
+    assert plain == packed != ""
     (tmp_path / "a.txt").write_bytes("häuser".encode("utf-16"))
     refused(ssmt("translate", model_directory, "-i", tmp_path / "a.txt"), "iconv -f UTF-16")
 

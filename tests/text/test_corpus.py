@@ -14,7 +14,8 @@ from ssmt.config import TextConfig
 from ssmt.errors import UserError
 from ssmt.text import corpus as corpus_module
 from ssmt.text.batch import BatchSymbols, batches_by_length
-from ssmt.text.corpus import Corpus, PairReader, Sentences, SentenceWriter, write_corpus
+from ssmt.text.corpus import Block, Corpus, CorpusWriter, Sentences, content_of, ids_type, write_corpus
+from ssmt.text.pairs import Pair, PairReader
 
 PAD = 0
 
@@ -27,12 +28,26 @@ PAD = 0
 def test_sentences_come_back(
     tmp_path_factory: pytest.TempPathFactory, rows: list[list[int]], large: bool, chunk: int
 ) -> None:
-    directory = tmp_path_factory.mktemp("sentences")
+    """Also when they were written by a process that was killed and one that went on."""
+    directory = tmp_path_factory.mktemp("sentences") / "corpus"
     offset = 2**20 if large else 0  # more than 16 bits hold
     rows = [[id + offset for id in row] for row in rows]
-    with SentenceWriter(directory, "target", offset + 2**16) as writer:
-        writer.extend(rows[:3])
-        writer.extend(rows[3:])
+    dtype = ids_type(offset + 2**16)
+
+    def block(rows: list[list[int]]) -> Block:
+        return Block(len(rows), content_of("target", rows, dtype))
+
+    killed = CorpusWriter(directory, {"target": dtype})
+    killed.append(block(rows[:3]))
+    killed.save()
+    killed.append(block(rows[3:5]))
+    killed.close()
+    writer = CorpusWriter(directory, {"target": dtype})
+    assert writer.pairs == len(rows[:3])
+    writer.append(block(rows[3:]))
+    writer.finish()
+    assert os.listdir(directory.parent) == ["corpus"]
+    assert sorted(os.listdir(directory)) == ["target.ids", "target.json", "target.offsets.npy"]
     sentences = Sentences(directory, "target")
     assert (directory / "target.ids").stat().st_size == sum(map(len, rows)) * (4 if large else 2)
     assert len(sentences) == len(rows)
@@ -52,7 +67,7 @@ def test_sentences_come_back(
 
 def corpus_of_lengths(directory: Path, lengths: list[tuple[int, int]]) -> Corpus:
     """Sources and targets with so many ids, `</s>` included; row i holds nothing but i + 1."""
-    pairs = [(number, "s" * source, "t" * (target - 1)) for number, (source, target) in enumerate(lengths, start=1)]
+    pairs = [Pair(number, "s" * source, "t" * (target - 1)) for number, (source, target) in enumerate(lengths, start=1)]
     rows = iter(range(1, len(lengths) + 1))
     write_corpus(
         directory / "corpus",
@@ -139,7 +154,7 @@ def test_batches_by_length_hold_every_row_once(lengths: list[int], budget: int) 
 
 
 def write_texts(directory: Path, texts: list[str]) -> None:
-    pairs = [(number, text, text) for number, text in enumerate(texts, start=1)]
+    pairs = [Pair(number, text, text) for number, text in enumerate(texts, start=1)]
     write_corpus(directory, pairs, lambda lines: [[1]] * len(lines), lambda lines: [[1]] * len(lines), (5, 5), True)
 
 
@@ -157,7 +172,7 @@ def test_a_failure_leaves_what_was_there(tmp_path: Path) -> None:
         raise UserError("bad line")
 
     with pytest.raises(UserError, match="bad line"):
-        write_corpus(tmp_path / "corpus", [(1, "x", "y")], failing, failing, (5, 5))
+        write_corpus(tmp_path / "corpus", [Pair(1, "x", "y")], failing, failing, (5, 5))
     assert os.listdir(tmp_path) == ["corpus"]
     assert Corpus(tmp_path / "corpus").texts([0]) == [("one", "one")]
 
@@ -185,12 +200,12 @@ def test_truncated_data_is_recognised(tmp_path: Path, name: str) -> None:
 def reader(tmp_path: Path, source: str | bytes, target: str | bytes, **limits: object) -> PairReader:
     for name, content in (("source", source), ("target", target)):
         (tmp_path / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    return PairReader(tmp_path / "source", tmp_path / "target", TextConfig.model_validate(limits))
+    return PairReader.of_files(tmp_path / "source", tmp_path / "target", TextConfig.model_validate(limits))
 
 
 def test_pairs_are_numbered_and_can_be_read_again(tmp_path: Path) -> None:
     pairs = reader(tmp_path, "a\nb\n", "x\r\ny")
-    assert list(pairs) == list(pairs) == [(1, "a", "x"), (2, "b", "y")]
+    assert list(pairs) == list(pairs) == [(1, "a", "x", 0), (2, "b", "y", 0)]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +232,7 @@ def test_bad_lines_can_be_skipped_and_are_counted(tmp_path: Path) -> None:
     target = "x\ny\n\nz\nx\n"
     pairs = reader(tmp_path, source, target, longest_source=5, skip_bad_lines=True)
     for _ in range(2):
-        assert list(pairs) == [(1, "a", "x"), (4, "d", "z")]
+        assert list(pairs) == [(1, "a", "x", 0), (4, "d", "z", 0)]
         assert pairs.skipped == 3
 
 
@@ -236,7 +251,7 @@ def test_files_without_one_good_line_are_refused(tmp_path: Path) -> None:
 def test_streams_are_refused_because_they_are_read_once(tmp_path: Path) -> None:
     (tmp_path / "target").write_text("x\n")
     with pytest.raises(UserError, match="standard input: is read several times"):
-        PairReader("-", tmp_path / "target", TextConfig())
+        PairReader.of_files("-", tmp_path / "target", TextConfig())
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(UserError, match="pipe: is read several times"):
-        PairReader(tmp_path / "pipe", tmp_path / "target", TextConfig())
+        PairReader.of_files(tmp_path / "pipe", tmp_path / "target", TextConfig())

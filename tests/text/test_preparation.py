@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from ssmt.config import TextConfig
-from ssmt.errors import UserError
+from ssmt.errors import Unfinished, UserError
 from ssmt.progress import Reporter
+from ssmt.text import corpus, preparation
 from ssmt.text.alphabet import is_word_character
-from ssmt.text.corpus import Corpus
-from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.corpus import Block, Corpus, CorpusWriter
+from ssmt.text.preparation import Learn, TrainingFiles, learn_segmental, learn_subwords, prepare
+from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, Vocabulary
 
 
@@ -153,3 +161,102 @@ def test_targets_much_shorter_than_their_sources_have_a_ratio(tmp_path: Path, to
     short = TrainingFiles(paths["source"], paths["target"], paths["source"], paths["target"])
     _, ratio = prepare(short, CONFIG, tmp_path / "data", Reporter())
     assert ratio == 0.01
+
+
+# Interruptions, and several processes
+
+
+class PowerCut(Exception):  # noqa: N818
+    pass
+
+
+class CutOff(Listener):
+    """Ends the preparation when a bar has come so far."""
+
+    def __init__(self, title: str, pairs: int) -> None:
+        super().__init__()
+        self.title, self.pairs, self.said = title, pairs, list[str]()
+
+    def say(self, message: str) -> None:
+        self.said.append(message)
+
+    @contextmanager
+    def bar(self, title: str, total: float | None, log: bool = True) -> Iterator[Any]:
+        reporter = self
+
+        class Bar:
+            def advance(self, done: float, text: str = "") -> None:
+                if title == reporter.title and done >= reporter.pairs:
+                    raise PowerCut
+
+        yield Bar()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(directory)): path.read_bytes() for path in directory.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "CHUNK_LINES", 7)
+    monkeypatch.setattr(corpus, "CHUNKS_BETWEEN_SAVES", 2)
+    monkeypatch.setattr(preparation, "MANY_PAIRS", 1)
+    monkeypatch.setattr(preparation, "cores", lambda: 3)
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+@pytest.mark.parametrize("learn", [learn_segmental, partial(learn_subwords, "bpe")])
+def test_an_interrupted_preparation_goes_on_and_ends_the_same(
+    tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch, learn: Learn
+) -> None:
+    whole, _ = prepare(toy_files, CONFIG, tmp_path / "whole", Listener(), learn)
+    cut = CutOff("encoding train", 40)
+    with pytest.raises(PowerCut):
+        prepare(toy_files, CONFIG, tmp_path / "parted", cut, learn)
+    assert (tmp_path / "parted" / "train.unfinished").is_dir()
+    encoded: list[int] = []
+    plain = corpus.CorpusWriter.append
+
+    def append(self: CorpusWriter, block: Block) -> None:
+        encoded.append(block.pairs)
+        plain(self, block)
+
+    monkeypatch.setattr(corpus.CorpusWriter, "append", append)
+    listener = CutOff("", 0)
+    parted, _ = prepare(toy_files, CONFIG, tmp_path / "parted", listener, learn)
+    assert not any("Learning" in said for said in listener.said), "subwords are not learnt again"
+    assert sum(encoded) == 60 - 42 + 12, "six blocks were saved, and the validation text was not begun"
+    assert contents(tmp_path / "parted") == contents(tmp_path / "whole")
+    for vocabulary, name in ((whole, "1"), (parted, "2")):
+        (tmp_path / name).mkdir()
+        vocabulary.save(tmp_path / name)
+    assert contents(tmp_path / "1") == contents(tmp_path / "2")
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_what_was_prepared_from_other_text_is_not_gone_on_with(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    changed = tmp_path / "changed"
+    changed.write_text(toy_files.target.read_text(encoding="utf-8").replace("inyoni", "inyosi"), encoding="utf-8")
+    with pytest.raises(PowerCut):
+        prepare(replace(toy_files, target=changed), CONFIG, tmp_path / "data", CutOff("encoding train", 40))
+    prepare(toy_files, CONFIG, tmp_path / "data", Listener())
+    prepare(toy_files, CONFIG, tmp_path / "expected", Listener())
+    assert contents(tmp_path / "data") == contents(tmp_path / "expected")
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+def test_a_killed_worker_ends_the_preparation_with_a_message(
+    tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, plain = os.getpid(), Subwords.encode
+
+    def encode(self: Subwords, lines: Sequence[str]) -> list[list[int]]:
+        if os.getpid() != parent:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return plain(self, lines)
+
+    monkeypatch.setattr(Subwords, "encode", encode)
+    with pytest.raises(Unfinished, match="was killed"):
+        prepare(toy_files, CONFIG, tmp_path / "data", Listener())

@@ -28,7 +28,8 @@ def test_the_newest_is_used_and_two_are_kept(tmp_path: Path) -> None:
     checkpoints = saved_updates(tmp_path / "checkpoints", [9, 10, 200, 1000])
     found, problems = checkpoints.latest()
     assert found is not None
-    assert (found.state, found.tensors["x"].tolist(), problems) == ({"update": 1000}, [1000.0], [])
+    assert found == checkpoints.load("update-00001000.safetensors")
+    assert (found.stored.state, found.stored.tensors["x"].tolist(), problems) == ({"update": 1000}, [1000.0], [])
     assert names(tmp_path / "checkpoints") == ["update-00000200.safetensors", "update-00001000.safetensors"]
 
 
@@ -38,7 +39,7 @@ def test_a_damaged_one_gives_way_to_the_one_before(tmp_path: Path) -> None:
     newest.write_bytes(newest.read_bytes()[:-1])
     found, problems = checkpoints.latest()
     assert found is not None
-    assert found.state == {"update": 1}
+    assert found.stored.state == {"update": 1}
     assert len(problems) == 1
     assert newest.name in problems[0]
     assert names(tmp_path) == ["update-00000001.safetensors", "update-00000002.damaged"]

@@ -194,8 +194,6 @@ def test_a_place_beyond_the_data_does_not_search_for_ever(copy: Path) -> None:
         ("optimiser.0.step", torch.tensor(float("inf"))),
         ("optimiser.9999.step", torch.tensor(1.0)),
         ("optimiser.x.step", torch.tensor(1.0)),
-        ("random.cpu", torch.zeros(5, dtype=torch.uint8)),
-        ("random.cpu", torch.zeros(5056)),
         ("elsewhere.x", torch.zeros(1)),
     ],
 )

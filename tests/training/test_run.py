@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
 import torch
 
 from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.progress import Reporter
+from ssmt.text import preparation
 from ssmt.text.preparation import TrainingFiles
+from ssmt.text.subwords import Subwords
 from ssmt.training import run
 from tests.training.runs import train
 
@@ -34,3 +38,22 @@ def test_two_processes_do_not_train_in_one_directory(
         thread.join()
     assert ["another process is training there" in str(error) for error in refusals] == [True]
     assert run.train(directory, torch.device("cpu"), Reporter()) is None
+
+
+def test_a_preparation_that_was_interrupted_is_kept_and_gone_on_with(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: Any) -> NoReturn:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(preparation, "_write", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            run.begin(toy_files, tmp_path / "run", toy_config, Reporter())
+    assert (tmp_path / "run" / "data" / preparation.PREPARING / "bpe-60-1.model").exists()
+    with monkeypatch.context() as patched:
+        patched.setattr(Subwords, "train", interrupted)  # which is not needed again
+        run.begin(toy_files, tmp_path / "run", toy_config, Reporter())
+    assert sorted(path.name for path in (tmp_path / "run" / "data").iterdir()) == ["train", "valid"]
+    with pytest.raises(UserError, match="already holds a run"):
+        run.begin(toy_files, tmp_path / "run", toy_config, Reporter())

@@ -9,18 +9,21 @@ from typing import Annotated, NoReturn
 import typer
 
 from ssmt.cli import (  # noqa: F401 (registers the verbs)
+    backtranslate,
+    clean,
     compositional,
     demo,
     doctor,
     evaluate,
     interop,
     report,
+    serve,
     sweep,
     train,
     translate,
 )
 from ssmt.cli.shared import app, reporter
-from ssmt.errors import UserError
+from ssmt.errors import EndedElsewhere, UserError
 from ssmt.progress import print_wrapped
 from ssmt.version import __version__
 
@@ -38,6 +41,8 @@ def main() -> NoReturn:
     """Ctrl-C and a reader who goes away (`| head`) are typer's business: status 130 and 1, without a traceback."""
     try:
         app(standalone_mode=True)
+    except EndedElsewhere as end:
+        sys.exit(end.status)
     except UserError as error:
         print_wrapped(reporter.console, f"error: {error}", "red")
         sys.exit(2)

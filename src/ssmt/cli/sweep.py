@@ -150,10 +150,11 @@ def train(
     set_threads(threads)
     limits = {"max_updates": max_updates, "max_epochs": max_epochs, "max_minutes": max_minutes}
     settings = [*(set_ or []), *(f"training.{key}={limit}" for key, limit in limits.items() if limit is not None)]
-    start = preset or ("base" if config else chosen_preset(choose_device(device), source))
+    files = TrainingFiles(source, target, valid_source, valid_target)
+    start = preset or ("base" if config else chosen_preset(choose_device(device), files.data.train))
     with _going_on():
         results = training_sweep(
-            TrainingFiles(source, target, valid_source, valid_target),
+            files,
             [parse_axis(axis) for axis in grid],
             compose(start, config, settings),
             output,

@@ -23,7 +23,7 @@ from ssmt.evaluation.sweep import METRICS, Record, SweepDirectory, SweepResults,
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.progress import Reporter
 from ssmt.registry import warn_of_changes_without_effect
-from ssmt.text.corpus import PairReader
+from ssmt.text.pairs import PairReader
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run as runs
 from ssmt.training.log import kept_bits, read_log
@@ -56,8 +56,8 @@ def training_sweep(
     reporter, output = reporter or Reporter(), Path(output)
     chosen_device = choose_device(device)
     points = list(grid(axes, base))
-    pairs = list(PairReader(files.valid_source, files.valid_target, base.text))[:sentences]  # as training validates
-    sources, references = [source for _, source, _ in pairs], [[target for _, _, target in pairs]]
+    pairs = list(PairReader(files.data.valid, base.text))[:sentences]  # as training validates
+    sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     identity = {
         "kind": "training",
         "files": [digest(path) for path in (files.source, files.target, files.valid_source, files.valid_target)],

@@ -5,8 +5,10 @@ Shapes: B sentences, S source subwords.
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +16,10 @@ from torch import Tensor, nn
 from ssmt.model.body import Body, Memory
 from ssmt.model.transformer import Encoder
 from ssmt.text.batch import Batch
-from ssmt.text.vocabulary import BothSides
+from ssmt.text.vocabulary import BothSides, RowKind
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 
 class Loss(NamedTuple):
@@ -29,10 +34,17 @@ class TranslationModel(nn.Module):
 
     encoder: Encoder
     decoder: Body
+    ROWS: ClassVar[Mapping[str, RowKind]]  # the weights with a row for each symbol of a kind, by name
 
     def __init__(self, vocabulary: BothSides) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+
+    def into(self, language: str) -> Self:
+        """The same network, asked for one of its languages."""
+        other = copy.copy(self)
+        other.vocabulary = self.vocabulary.into(language)
+        return other
 
     @property
     def device(self) -> torch.device:

@@ -69,9 +69,10 @@ class SubwordScorer:
 @lru_cache(maxsize=8)
 def _tables(target: TargetSubwords | Pieces, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What each subword writes (V, widest) and how much (V,); which can be generated, and which of them first (V,)."""
-    specials = [target.pad, target.unk, target.eos]
+    never = {target.pad, target.unk, *target.tags.values()}
+    specials = {*never, target.eos}
     written = [code_points("" if id in specials else piece) for id, piece in enumerate(target.pieces)]
     length = torch.tensor([len(piece) for piece in written], device=device)
-    possible = torch.tensor([id not in (target.pad, target.unk) for id in range(len(target))], device=device)
+    possible = torch.tensor([id not in never for id in range(len(target))], device=device)
     begins = [id == target.eos or piece.startswith(MARK) for id, piece in enumerate(target.pieces)]
     return padded(written, 0).to(device), length, possible, possible & torch.tensor(begins, device=device)

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ssmt.errors import UserError
 from ssmt.files import is_text, read_json, replacing
+from ssmt.text.tags import language_symbol, languages_among
 
 PAD, EOS, UNK, EOM = "<pad>", "</s>", "<unk>", "<eom>"  # <eom> ends a segment, </s> the sentence
 SPECIALS = (PAD, EOS, UNK, EOM)
@@ -42,13 +43,22 @@ class Alphabet:
         usual = frozenset(symbol for symbol in self.symbols if is_word_character(symbol))
         self.word_characters = usual if word_characters is None else frozenset(word_characters)
         self.has_usual_words = self.word_characters == usual
+        self.languages = languages_among(self.symbols)  # empty where there is but one
         self.is_word = np.array([symbol in self.word_characters for symbol in self.symbols])
         self.is_blank = np.array([symbol.isspace() for symbol in self.symbols])
 
     @classmethod
-    def of_characters(cls, characters: Iterable[str]) -> Alphabet:
-        """Specials first, then the characters by code point: the order of ids is the order of texts."""
-        return cls([*SPECIALS, *sorted(set(characters))])
+    def of_characters(cls, characters: Iterable[str], languages: Iterable[str] = ()) -> Alphabet:
+        """Specials first, then the characters by code point: the order of ids is the order of texts. `languages` have
+        symbols that ask for them, where there are several."""
+        return cls([*SPECIALS, *map(language_symbol, languages), *sorted(set(characters))])
+
+    def extended(self, characters: Iterable[str], languages: Iterable[str] = ()) -> Alphabet:
+        """The same symbols with the same ids and, after them, what is not there yet."""
+        new = [*map(language_symbol, languages), *sorted(set(characters))]
+        new = [symbol for symbol in new if symbol not in self.symbols]
+        words = None if self.has_usual_words else {*self.word_characters, *filter(is_word_character, new)}
+        return Alphabet([*self.symbols, *new], words)
 
     def __len__(self) -> int:
         return len(self.symbols)

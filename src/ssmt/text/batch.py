@@ -5,14 +5,17 @@ Shapes: B sentences, S source subwords, T target symbols with `</s>`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+
+UNSAID = -1  # in the place of a start symbol: there are several, by language
 
 
 class BatchSymbols(NamedTuple):
@@ -21,6 +24,7 @@ class BatchSymbols(NamedTuple):
     source_pad: int
     target_pad: int
     start: int  # stands in front of a target and says what is asked for
+    starts: Mapping[str, int] = MappingProxyType({})  # the same by language, where there are several
 
 
 @dataclass(frozen=True)
@@ -55,13 +59,19 @@ def make_batch(
     symbols: BatchSymbols,
     characters: int | None = None,
     lines: Sequence[int] = (),
+    languages: Sequence[str | None] | None = None,
 ) -> Batch:
+    """`languages`: of the targets, where a batch has several."""
+    starts = [symbols.start] * len(targets)
+    assert languages is not None or symbols.start != UNSAID, "which language is asked for?"
+    if languages is not None:
+        starts = [symbols.starts[language or ""] for language in languages]
     lengths = [len(np.atleast_1d(target)) for target in targets]
     return Batch(
         source=None if sources is None else padded(sources, symbols.source_pad),
         target=padded(targets, symbols.target_pad),
         target_lengths=torch.tensor(lengths),
-        start_symbols=torch.full((len(targets),), symbols.start),
+        start_symbols=torch.tensor(starts),
         characters=sum(lengths) if characters is None else characters,
         lines=tuple(lines),
     )

@@ -1,33 +1,42 @@
 """Sentence pairs as numbers: prepared once into memory-mapped arrays, then read in batches.
 
-Millions of pairs fit, because only the arrays of line offsets are ever wholly in memory.
+Millions of pairs fit: what a training reads is mapped and not loaded, and what is written goes block by block.
 """
 
 from __future__ import annotations
 
+import copy
 import json
+import os
 import shutil
-from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice, zip_longest
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from ssmt.config import TextConfig
-from ssmt.errors import UserError
-from ssmt.files import name_of, read_json, reason, require_file, require_regular, temporary_beside
+from ssmt.errors import Unfinished, UserError
+from ssmt.files import read_json, reason, replacing, require_regular
 from ssmt.text.batch import Batch, BatchSymbols, make_batch
-from ssmt.text.lines import read_lines, require_equal_lengths, stream_lines, with_single_blanks
+from ssmt.text.lines import read_lines
+from ssmt.text.pairs import Group, Pair, repetitions
+from ssmt.text.workers import worked
 
 CHUNK_LINES = 10_000
+CHUNKS_BETWEEN_SAVES = 10  # what an interruption loses at most, besides those under way
+PROGRESS = "progress.json"  # of a corpus that is being written: how much of its files is whole
+NUMBERS = ".numbers"  # lists of numbers end so until they are complete
+CHUNK_IDS = 1 << 20
+MOST_WEIGHT = 1000  # of a corpus
 DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
+GROUPS = "groups"  # .npy: the group of each pair; .json: the groups. Neither where there is but one without a name
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 Encode = Callable[[Sequence[str]], Many]
-Resample = Callable[[Many, Many, tuple[int, int]], tuple[Many, Many]]  # ids of both sides, what names the draw
+# Ids of both sides, and for each pair what names its draw: epoch and place in the corpus, whatever its company.
+Resample = Callable[[Many, Many, Sequence[tuple[int, int]]], tuple[Many, Many]]
 
 
 class Sentences:
@@ -58,47 +67,111 @@ class Sentences:
     def lengths(self) -> npt.NDArray[np.int64]:
         return np.diff(self.offsets)
 
-    def chunks(self, size: int = 1 << 20) -> Iterator[npt.NDArray[np.int64]]:
+    def chunks(self, size: int = CHUNK_IDS) -> Iterator[npt.NDArray[np.int64]]:
         """The whole text in pieces of about `size` ids, cut at sentence ends."""
+        for start, stop in self.spans(size):
+            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+
+    def spans(self, size: int = CHUNK_IDS) -> Iterator[tuple[int, int]]:
+        """The first sentence of each such piece, and the one after its last."""
         start = 0
         while start < len(self):
             stop = int(np.searchsorted(self.offsets, self.offsets[start] + size, side="right")) - 1
             stop = max(stop, start + 1)
-            yield np.asarray(self.ids[self.offsets[start] : self.offsets[stop]], dtype=np.int64)
+            yield start, stop
             start = stop
 
 
 def _load_numbers(path: Path) -> npt.NDArray[np.int64]:
-    """A list of numbers. (It is mapped first: that compares the file's size with what its header says.)"""
+    """A list of numbers: mapped, so that the processes of one machine share its memory, and which compares the file's
+    size with what its header says."""
     require_regular(path)
     numbers = np.load(path, mmap_mode="r")
     if numbers.dtype != np.int64 or numbers.ndim != 1:
         raise ValueError(f"{path.name} is no list of whole numbers")
-    return np.array(numbers)
+    return np.asarray(numbers)
 
 
-class SentenceWriter:
-    """Writes what `Sentences` reads, as it comes."""
+class Block(NamedTuple):
+    """Encoded pairs: what they add to each file of a corpus that is being written."""
 
-    def __init__(self, directory: Path, name: str, vocabulary: int) -> None:
-        self.directory, self.name = directory, name
-        self.dtype = np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
-        self.lengths = array("q", [0])  # a list would take several times the memory
+    pairs: int
+    content: dict[str, bytes]
 
-    def __enter__(self) -> SentenceWriter:
-        self.stream = open(self.directory / f"{self.name}.ids", "wb")
-        return self
 
-    def extend(self, sequences: Iterable[npt.ArrayLike]) -> None:
-        for sequence in sequences:
-            ids = np.asarray(sequence, dtype=self.dtype)
-            self.stream.write(ids.tobytes())
-            self.lengths.append(len(ids))
+def ids_type(vocabulary: int) -> np.dtype[Any]:
+    return np.dtype(np.uint16 if vocabulary <= 1 << 16 else np.uint32)
 
-    def __exit__(self, *exception: object) -> None:
-        self.stream.close()
-        np.save(self.directory / f"{self.name}.offsets.npy", np.cumsum(np.array(self.lengths, dtype=np.int64)))
-        (self.directory / f"{self.name}.json").write_text(json.dumps({"dtype": self.dtype.name}))
+
+def content_of(name: str, sequences: Many, dtype: np.dtype[Any]) -> dict[str, bytes]:
+    """Sequences of ids as a side's two files have them."""
+    arrays = [np.asarray(sequence, dtype=dtype) for sequence in sequences]
+    lengths = np.array([len(array) for array in arrays], dtype=np.int64)
+    return {f"{name}.ids": b"".join(array.tobytes() for array in arrays), f"{name}.lengths": lengths.tobytes()}
+
+
+class CorpusWriter:
+    """A corpus that is written block by block beside its place, and put there when it is complete.
+
+    What was interrupted goes on after the last block that was saved: whoever has other pairs or another vocabulary than
+    before removes what is unfinished first."""
+
+    def __init__(self, directory: Path, types: Mapping[str, np.dtype[Any]]) -> None:
+        """`types`: of the ids of the sides that are written."""
+        self.directory, self.types = directory, types
+        self.unfinished = unfinished_beside(directory)
+        self.streams: dict[str, BinaryIO] = {}
+        self.pairs, sizes = 0, dict[str, int]()
+        self.unfinished.mkdir(parents=True, exist_ok=True)
+        if (self.unfinished / PROGRESS).exists():
+            progress = read_json(self.unfinished / PROGRESS)
+            self.pairs, sizes = progress["pairs"], progress["sizes"]
+        for path in self.unfinished.iterdir():
+            if path.name in sizes:
+                os.truncate(path, sizes[path.name])  # without what came after the last block that was saved
+            elif path.name != PROGRESS:
+                path.unlink()
+
+    def append(self, block: Block) -> None:
+        for name, content in block.content.items():
+            if name not in self.streams:
+                self.streams[name] = open(self.unfinished / name, "ab")  # noqa: SIM115
+            self.streams[name].write(content)
+        self.pairs += block.pairs
+
+    def save(self) -> None:
+        """What is written so far stays, whatever happens."""
+        for stream in self.streams.values():
+            stream.flush()
+            os.fsync(stream.fileno())
+        sizes = {name: stream.tell() for name, stream in self.streams.items()}
+        with replacing(self.unfinished / PROGRESS) as temporary:
+            temporary.write_text(json.dumps({"pairs": self.pairs, "sizes": sizes}))
+
+    def finish(self) -> None:
+        self.save()
+        self.close()
+        for name, dtype in self.types.items():
+            lengths = np.fromfile(self.unfinished / f"{name}.lengths", dtype=np.int64)
+            offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
+            np.cumsum(lengths, out=offsets[1:])
+            np.save(self.unfinished / f"{name}.offsets.npy", offsets)
+            (self.unfinished / f"{name}.json").write_text(json.dumps({"dtype": dtype.name}))
+        for path in self.unfinished.glob(f"*{NUMBERS}"):
+            np.save(path.with_suffix(".npy"), np.fromfile(path, dtype=np.int64))
+        (self.unfinished / PROGRESS).unlink()  # first: without it nothing of this is gone on with
+        for path in (*self.unfinished.glob("*.lengths"), *self.unfinished.glob(f"*{NUMBERS}")):
+            path.unlink()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.unfinished.rename(self.directory)
+
+    def close(self) -> None:
+        for stream in self.streams.values():
+            stream.close()
+
+
+def unfinished_beside(directory: Path) -> Path:
+    return directory.with_name(f"{directory.name}.unfinished")
 
 
 class Corpus:
@@ -111,7 +184,8 @@ class Corpus:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
             self.lines = _load_numbers(directory / CORPUS_LINES)
             self.characters = _load_numbers(directory / "characters.npy")
-            parts = (self.source, self.target, self.lines, self.characters)
+            self.groups, self.group_of_pair = _load_groups(directory, len(self.lines))
+            parts = (self.source, self.target, self.lines, self.characters, self.group_of_pair)
             if len({len(part) for part in parts}) > 1 or not len(self.lines):
                 raise ValueError("its parts are not of one length")
             if (
@@ -119,6 +193,7 @@ class Corpus:
                 or int(self.characters.min()) < 1
             ):
                 raise ValueError("it has empty sentences")
+            self.rows = np.arange(len(self.lines))  # those that batches are made of
         except (ValueError, KeyError, EOFError, TypeError, OverflowError, MemoryError, SyntaxError) as error:
             raise UserError(
                 f"{directory}: the prepared data is damaged or missing ({error}); begin a new run"
@@ -132,6 +207,24 @@ class Corpus:
         for side, size in zip((self.source, self.target), sizes, strict=True):
             if len(side.ids) and int(side.ids.max()) >= size:
                 raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+
+    @property
+    def languages(self) -> list[str]:
+        """The target languages that are named, in the order of their codes."""
+        return sorted({group.target_language for group in self.groups if group.target_language})
+
+    def only(self, language: str) -> Corpus:
+        """The same corpus, with batches of one target language."""
+        is_wanted = np.array([group.target_language == language for group in self.groups])
+        part = copy.copy(self)
+        part.rows = np.flatnonzero(is_wanted[self.group_of_pair])
+        return part
+
+    def target_weights(self, times: Sequence[float]) -> Iterator[npt.NDArray[np.float64]]:
+        """For each of the target's chunks, how many times each id counts, by the group of its pair."""
+        of_pair = np.array(times, dtype=np.float64)[self.group_of_pair]
+        for start, stop in self.target.spans():
+            yield np.repeat(of_pair[start:stop], self.target.lengths[start:stop])
 
     def texts(self, indices: Iterable[int]) -> list[tuple[str, str]]:
         """The raw pairs, of a corpus that was written with them."""
@@ -149,30 +242,38 @@ class Corpus:
         sources: Many = [self.source[int(i)] for i in indices]
         targets: Many = [self.target[int(i)] for i in indices]
         if self.resample is not None:
-            sources, targets = self.resample(sources, targets, (epoch, int(indices[0])))
+            sources, targets = self.resample(sources, targets, [(epoch, int(i)) for i in indices])
+        starts = self.symbols.starts
         return make_batch(
             sources,
             targets,
             self.symbols,
+            languages=[self.groups[group].target_language for group in self.group_of_pair[indices]] if starts else None,
             characters=int(self.characters[np.asarray(indices)].sum()),
             lines=self.lines[np.asarray(indices)].tolist(),
         )
 
-    def batches(self, budget: int, seed: int | None = None, epoch: int = 0) -> list[npt.NDArray[np.int64]]:
+    def batches(
+        self, budget: int, seed: int | None = None, epoch: int = 0, temperature: float = 1.0
+    ) -> list[npt.NDArray[np.int64]]:
         """The indices of each batch of one epoch: sentences of like length, `budget` characters with padding.
 
-        With a seed, order and company are shuffled by seed and epoch; without, all is sorted by length.
+        With a seed, order and company are shuffled by seed and epoch, and an epoch has each pair as often as its
+        corpus's weight and the balance of languages (`temperature`) ask for; without, each is there once, and all is
+        sorted by length.
         """
         lengths = self.characters
         if seed is None:
-            order = np.lexsort((self.source.lengths, lengths))
+            order = self.rows[np.lexsort((self.source.lengths[self.rows], lengths[self.rows]))]
         else:
             random = np.random.default_rng((seed, epoch))
+            drawn = self._drawn(temperature, random)
+            lengths = lengths[drawn]
             # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
             noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
-            order = np.argsort(noisy, kind="stable")
+            order = drawn[np.argsort(noisy, kind="stable")]
         # Sources count too: a batch of short targets must not bring in very long sources.
-        size = np.maximum(lengths, self.source.lengths)[order]
+        size = np.maximum(self.characters, self.source.lengths)[order]
         batches, start = [], 0
         while start < len(order):
             widest = np.maximum.accumulate(size[start : start + budget])
@@ -184,106 +285,104 @@ class Corpus:
             random.shuffle(batches)
         return batches
 
+    def _drawn(self, temperature: float, random: np.random.Generator) -> npt.NDArray[np.int64]:
+        """The pairs of an epoch: of a group that it has 2.3 times, all twice and each once more by chance."""
+        sizes = np.bincount(self.group_of_pair, minlength=len(self.groups)).tolist()
+        times = np.array(repetitions(self.groups, sizes, temperature))
+        if (times == 1).all():
+            return np.arange(len(self))
+        times_of_pair = times[self.group_of_pair]
+        whole = np.floor(times_of_pair)
+        count = (whole + (random.random(len(self)) < times_of_pair - whole)).astype(np.int64)
+        return np.repeat(np.arange(len(self)), count) if count.any() else np.arange(len(self))
 
-class PairReader:
-    """Numbered sentence pairs of two files, checked as they are read. Can be read any number of times."""
 
-    def __init__(self, source: str | Path, target: str | Path, limits: TextConfig) -> None:
-        self.source, self.target, self.limits = source, target, limits
-        for path in (source, target):
-            require_file(path)
-        self.skipped = 0  # bad lines left out in the last reading
-
-    def __iter__(self) -> Iterator[tuple[int, str, str]]:
-        self.skipped = 0
-        count = 0
-        pairs = zip_longest(stream_lines(self.source), stream_lines(self.target))
-        for count, (source, target) in enumerate(pairs, start=1):
-            if source is None or target is None:
-                remaining = 1 + sum(1 for _ in pairs)
-                lengths = (count - 1, count - 1 + remaining)
-                require_equal_lengths(self.source, lengths[target is None], self.target, lengths[source is None])
-            if self.limits.single_blanks:
-                target = with_single_blanks(target)
-            problem = self._problem(count, source, target)
-            if problem is None:
-                yield count, source, target
-            elif self.limits.skip_bad_lines:
-                self.skipped += 1
-            else:
-                raise UserError(
-                    f"{problem}. Mend it in both files, or leave such pairs out with text.skip_bad_lines=true"
-                )
-        if count == self.skipped:
-            nothing = "is empty" if count == 0 else f"has {count:,} lines, and none of them can be used"
-            raise UserError(f"{name_of(self.source)}: {nothing}")
-
-    def _problem(self, number: int, source: str, target: str) -> str | None:
-        for path, line, longest, key in (
-            (self.source, source, self.limits.longest_source, "longest_source"),
-            (self.target, target, self.limits.longest_target, "longest_target"),
-        ):
-            if not line.strip():
-                return f"{name_of(path)}, line {number}: is empty"
-            if len(line) > longest:
-                return (
-                    f"{name_of(path)}, line {number}: has {len(line):,} characters, more than the {longest:,} of "
-                    f"text.{key}"
-                )
-        return None
+def _load_groups(directory: Path, pairs: int) -> tuple[list[Group], npt.NDArray[np.int64]]:
+    if not (directory / f"{GROUPS}.json").exists():
+        return [Group()], np.zeros(pairs, dtype=np.int64)
+    groups = [Group(*fields) for fields in read_json(directory / f"{GROUPS}.json")]
+    of_pair = _load_numbers(directory / f"{GROUPS}.npy")
+    if len(of_pair) and not 0 <= int(of_pair.min()) <= int(of_pair.max()) < len(groups):
+        raise ValueError("a pair is of no group")
+    for source_language, target_language, weight, origin, _ in groups:
+        words = (source_language, target_language, origin)
+        if not all(word is None or isinstance(word, str) for word in words) or not 0 < weight <= MOST_WEIGHT:
+            raise ValueError(f"{GROUPS}.json is not of a corpus")
+    return groups, of_pair
 
 
 def write_corpus(
     directory: Path,
-    pairs: Iterable[tuple[int, str, str]],
+    pairs: Iterable[Pair],
     encode_sources: Encode,
     encode_targets: Encode,
     vocabulary_sizes: tuple[int, int],
     with_text: bool = False,
+    groups: Sequence[Group] = (Group(),),
+    tags: Callable[[Group], Sequence[int]] = lambda group: (),
+    processes: int = 1,
+    advance: Callable[[int], None] = lambda pairs: None,
 ) -> None:
     """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
-    text beside the numbers."""
-    unfinished = temporary_beside(directory)
+    text beside the numbers; `tags` are what stands in front of a group's sources; `advance` is told how many pairs are
+    written. What was interrupted goes on."""
     if directory.exists() and not (directory / CORPUS_LINES).exists():
         raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
-    lines, characters = array("q"), array("q")
+    types = dict(zip(("source", "target"), map(ids_type, vocabulary_sizes), strict=True))
+    tags_of_group = [list(tags(group)) for group in groups]
+    has_groups = list(groups) != [Group()]
+
+    def encoded(chunk: list[Pair]) -> Block:
+        sources: Many = encode_sources([pair.source for pair in chunk])
+        if any(tags_of_group):
+            sources = [[*tags_of_group[pair.group], *ids] for pair, ids in zip(chunk, sources, strict=True)]  # type: ignore[misc]
+        content = content_of("source", sources, types["source"])
+        content |= content_of("target", encode_targets([pair.target for pair in chunk]), types["target"])
+        numbers = {"lines": [pair.number for pair in chunk], "characters": [len(pair.target) + 1 for pair in chunk]}
+        if has_groups:
+            numbers[GROUPS] = [pair.group for pair in chunk]
+        content |= {f"{name}{NUMBERS}": np.array(of, dtype=np.int64).tobytes() for name, of in numbers.items()}
+        if with_text:
+            for name in ("source", "target"):
+                content[f"{name}.txt"] = "".join(f"{getattr(pair, name)}\n" for pair in chunk).encode()
+        return Block(len(chunk), content)
+
     try:
-        unfinished.mkdir(parents=True)
-        with (
-            SentenceWriter(unfinished, "source", vocabulary_sizes[0]) as sources,
-            SentenceWriter(unfinished, "target", vocabulary_sizes[1]) as targets,
-        ):
-            remaining = iter(pairs)
-            while chunk := list(islice(remaining, CHUNK_LINES)):
-                sources.extend(encode_sources([source for _, source, _ in chunk]))
-                targets.extend(encode_targets([target for _, _, target in chunk]))
-                lines.extend(number for number, _, _ in chunk)
-                characters.extend(len(target) + 1 for _, _, target in chunk)
-                for side in (1, 2) if with_text else ():
-                    with open(unfinished / f"{('source', 'target')[side - 1]}.txt", "a", encoding="utf-8") as stream:
-                        stream.writelines(f"{pair[side]}\n" for pair in chunk)
-        np.save(unfinished / CORPUS_LINES, np.array(lines, dtype=np.int64))
-        np.save(unfinished / "characters.npy", np.array(characters, dtype=np.int64))
-        shutil.rmtree(directory, ignore_errors=True)
-        unfinished.rename(directory)
+        writer = CorpusWriter(directory, types)
+        try:
+            remaining = islice(pairs, writer.pairs, None)
+            chunks = iter(lambda: list(islice(remaining, CHUNK_LINES)), [])
+            for number, block in enumerate(worked(encoded, chunks, processes), start=1):
+                writer.append(block)
+                if number % CHUNKS_BETWEEN_SAVES == 0:
+                    writer.save()
+                advance(writer.pairs)
+            if has_groups:
+                (writer.unfinished / f"{GROUPS}.json").write_text(json.dumps(list(groups)), encoding="utf-8")
+            writer.finish()
+        finally:
+            writer.close()
     except OSError as error:
-        raise UserError(f"{directory}: cannot be written ({reason(error)}); make room or move it") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+        raise Unfinished(f"{directory}: cannot be written ({reason(error)}); make room or move it") from error
 
 
 def write_with_other_targets(
     original: Path, directory: Path, targets: Iterable[npt.ArrayLike], vocabulary_size: int
 ) -> None:
     """A copy of a corpus whose targets are encoded otherwise; it appears only when it is complete."""
-    unfinished = temporary_beside(directory)
+    dtype = ids_type(vocabulary_size)
+    shutil.rmtree(unfinished_beside(directory), ignore_errors=True)
     try:
-        shutil.copytree(original, unfinished, ignore=shutil.ignore_patterns("target.ids", "target.*.npy"))
-        with SentenceWriter(unfinished, "target", vocabulary_size) as writer:
-            writer.extend(targets)
-        shutil.rmtree(directory, ignore_errors=True)
-        unfinished.rename(directory)
+        writer = CorpusWriter(directory, {"target": dtype})
+        try:
+            remaining = iter(targets)
+            while chunk := list(islice(remaining, CHUNK_LINES)):
+                writer.append(Block(len(chunk), content_of("target", chunk, dtype)))
+            for path in original.iterdir():
+                if path.name not in ("target.ids", "target.json", "target.offsets.npy"):
+                    shutil.copy(path, writer.unfinished)
+            writer.finish()
+        finally:
+            writer.close()
     except OSError as error:
         raise UserError(f"{directory}: cannot be written ({reason(error)}); make room or move it") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

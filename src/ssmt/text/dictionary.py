@@ -6,9 +6,10 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from ssmt.errors import UserError
@@ -45,6 +46,7 @@ class DictionarySubwords:
 
     pad, eos, unk = 1, 2, 3
     file = "source.json"  # in a model directory
+    tags: Mapping[str, int] = MappingProxyType({})  # it has none
 
     def __init__(self, symbols: Sequence[str], codes: Sequence[str] | None) -> None:
         """`codes`: the lines of a file of codes; without them only text that is already split can be read."""
@@ -57,6 +59,10 @@ class DictionarySubwords:
 
     def __len__(self) -> int:
         return len(self.symbols)
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        return self.symbols
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""

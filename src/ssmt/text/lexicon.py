@@ -8,8 +8,9 @@ Shapes: B sentences, T characters, L segment lengths, C alphabet, V lexicon entr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -209,49 +210,63 @@ def single_entries(alphabet: Alphabet) -> list[Gram]:
 
 
 def most_frequent_ngrams(
-    chunks: Callable[[], Iterable[np.ndarray]], alphabet: Alphabet, size: int, longest: int
+    chunks: Callable[[], Iterable[np.ndarray]],
+    alphabet: Alphabet,
+    size: int,
+    longest: int,
+    weights: Callable[[], Iterable[np.ndarray]] | None = None,
+    kept: Collection[Gram] = (),
 ) -> Lexicon:
     """All single characters, then the most frequent legal n-grams, `size` entries in all; ties go by text.
 
-    `chunks` gives the training text anew at each call, as flat arrays of ids in which every sentence ends in `</s>`.
+    `chunks` gives the training text anew at each call, as flat arrays of ids in which every sentence ends in `</s>`;
+    `weights`, how many times each place counts (the same for a whole sentence). What is `kept` is there in any case,
+    and `size` counts it.
     One pass for each length: an n-gram is at most as frequent as the (n-1)-gram it extends, and comes after it in a
     tie, so only extensions of n-grams that are still among the best `size` need counting. That is exact, and keeps
     the memory at no more than `size * C` codes however long the text is.
     """
     is_word = torch.from_numpy(alphabet.is_word)
     singles = single_entries(alphabet)
-    best: dict[Gram, int] = {}  # the n-grams of two or more characters that are among the most frequent so far
+    kept_longer = {gram for gram in kept if len(gram) > 1}
+    room = max(size - len(singles) - len(kept_longer), 0)
+    candidates = room + len(kept_longer)  # a kept one may be among the most frequent
+    best: dict[Gram, float] = {}  # the n-grams of two or more characters that are among the most frequent so far
     trie = Trie.of_entries(singles, len(alphabet))
-    single_counts = torch.zeros(len(alphabet), dtype=torch.int64)
+    single_counts = torch.zeros(len(alphabet), dtype=torch.float64)
     for length in range(1, longest + 1):
-        codes, counts = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.int64)
-        for chunk in chunks():
+        codes, counts = torch.empty(0, dtype=torch.int64), torch.empty(0, dtype=torch.float64)
+        for chunk, weight in zip(chunks(), repeat(None) if weights is None else weights(), strict=False):
             characters = torch.from_numpy(np.asarray(chunk, dtype=np.int64))
+            times = torch.ones(len(characters), dtype=torch.float64) if weight is None else torch.from_numpy(weight)
             if length == 1:
-                single_counts += torch.bincount(characters, minlength=len(alphabet))
+                single_counts += torch.bincount(characters, times, minlength=len(alphabet))
                 continue
             legal = legal_lengths(characters, is_word, longest)
             starts, nodes = trie.walk(characters, legal, length - 1)[-1]
             longer = legal[starts] >= length
             starts, nodes = starts[longer], nodes[longer]
-            seen, seen_counts = torch.unique(
-                nodes * len(alphabet) + characters[starts + length - 1], return_counts=True
+            seen, occurrence = torch.unique(
+                nodes * len(alphabet) + characters[starts + length - 1], return_inverse=True
             )
+            seen_counts = torch.bincount(occurrence, times[starts], minlength=len(seen))
             codes, place = torch.unique(torch.cat([codes, seen]), return_inverse=True)
-            counts = torch.zeros_like(codes).index_add_(0, place, torch.cat([counts, seen_counts]))
+            counts = torch.bincount(place, torch.cat([counts, seen_counts]), minlength=len(codes))
         if length == 1:
             continue
         # Within one length the order of codes is the order of texts, so a stable sort breaks ties by text.
-        top = torch.sort(counts, descending=True, stable=True).indices[: max(size - len(singles), 0)]
+        top = torch.sort(counts, descending=True, stable=True).indices[:candidates]
         gram_of_node = grams_by_node(trie)
         for code, count in zip(codes[top].tolist(), counts[top].tolist(), strict=True):
             parent, character = divmod(code, len(alphabet))
             gram = (*gram_of_node[parent], character)
             best[gram] = count
         ranked = sorted(best.items(), key=lambda item: (-item[1], item[0]))
-        best = dict(ranked[: max(size - len(singles), 0)])
+        best = dict(ranked[:candidates])
         trie = Trie.of_entries(sorted([*singles, *best]), len(alphabet))
-    all_counts = {gram: int(single_counts[gram[0]]) for gram in singles} | best
+    new = [gram for gram in best if gram not in kept_longer][:room]
+    all_counts = {gram: round(float(single_counts[gram[0]])) for gram in singles}
+    all_counts |= {gram: round(best.get(gram, 0)) for gram in (*sorted(kept_longer), *new)}
     return Lexicon(alphabet, all_counts, all_counts)
 
 

@@ -30,23 +30,23 @@ class SubwordSampler:
         """alpha: how probably a merge is left out (BPE), or the power of the segmentations' probabilities (unigram)."""
         self.subwords, self.alpha = subwords, alpha
         self.pieces: list[str] = [subwords.processor.id_to_piece(id) for id in range(len(subwords))]
-        specials = (subwords.unk, subwords.eos, subwords.pad)
-        self.ids = {piece: id for id, piece in enumerate(self.pieces) if id not in specials}
+        self.specials = frozenset((subwords.unk, subwords.eos, subwords.pad, *subwords.tags.values()))
+        self.ids = {piece: id for id, piece in enumerate(self.pieces) if id not in self.specials}
         self.scores = {piece: subwords.processor.get_score(id) for piece, id in self.ids.items()}
         self.longest = max(map(len, self.ids))
         self.draw_word = self.merge_with_dropout if algorithm == "bpe" else self.draw_from_unigram
         self.arcs = lru_cache(REMEMBERED_WORDS)(self._arcs)
 
-    def resample(self, lines: Iterable[npt.ArrayLike], seed: int) -> list[list[int]]:
-        """Other ids of the same texts, `</s>` at the end."""
-        random = Random(seed)
-        return [self._resample_line(np.asarray(line).tolist(), random) for line in lines]
+    def resample(self, lines: Iterable[npt.ArrayLike], seeds: Iterable[str]) -> list[list[int]]:
+        """Other ids of the same texts, `</s>` at the end; each drawn with a seed of its own."""
+        pairs = zip(lines, seeds, strict=True)
+        return [self._resample_line(np.asarray(line).tolist(), Random(seed)) for line, seed in pairs]
 
     def _resample_line(self, ids: Sequence[int], random: Random) -> list[int]:
         drawn: list[int] = []
         word = ""
         for id in ids:
-            special = id in (self.subwords.unk, self.subwords.eos)
+            special = id in self.specials
             if word and (special or self.pieces[id].startswith(MARK)):
                 drawn += self.draw_word(word, random)
                 word = ""

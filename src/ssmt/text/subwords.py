@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+import struct
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
@@ -29,6 +30,7 @@ RESERVED = frozenset(chr(0xFDD0 + place) for place in range(4))
 _HIDE = str.maketrans({**_STAND_INS, " ": MARK})
 _SHOW = str.maketrans({stand_in: character for character, stand_in in _STAND_INS.items()} | {MARK: " "})
 _NAMES = [2 * chr(0xF5B0 + id) for id in range(3)]  # of the special subwords: nobody writes these either
+NORMAL, CONTROL = 1, 3  # kinds of pieces, as sentencepiece numbers them
 MOST_TRAINING_LINES = 2_000_000  # sentencepiece samples from more; keeps its memory bounded
 
 
@@ -42,6 +44,30 @@ class Subwords:
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=serialised)
+        self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
+        specials = (self.unk, self.eos, self.pad)
+        # Symbols that are put in front of a text and never found in it.
+        self.tags: dict[str, int] = {
+            piece: id for id, piece in enumerate(self.pieces) if id not in specials and self.processor.is_control(id)
+        }
+
+    def with_tags(self, tags: Iterable[str]) -> Self:
+        """The same subwords and, after them, tags that are not there yet."""
+        new = [tag for tag in dict.fromkeys(tags) if tag not in self.tags]
+        return type(self)(self.serialised + b"".join(_piece(tag, CONTROL) for tag in new)) if new else self
+
+    def with_characters(self, characters: Iterable[str]) -> Self:
+        """The same subwords and, after them, single characters. Whatever was known before is cut as before: nothing
+        longer comes together, and a new character's score is below all others."""
+        new = sorted({*characters} - {*self.pieces})
+        least = min(self.processor.get_score(id) for id in range(len(self))) - 1
+        return type(self)(self.serialised + b"".join(_piece(c, NORMAL, least) for c in new)) if new else self
+
+    def characters_of(self, lines: Iterable[str]) -> set[str]:
+        """The characters of a text as they stand in subwords."""
+        if self.exact:
+            return {character for line in lines for character in marked(line)}
+        return {c for line in lines for c in line if not c.isspace() and c not in _STAND_INS}
 
     @classmethod
     def train(
@@ -70,7 +96,8 @@ class Subwords:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""
-        encoded: list[list[int]] = self.processor.encode(self._spelt(lines), add_eos=True)
+        # One thread: text that is worth more is encoded by several processes.
+        encoded: list[list[int]] = self.processor.encode(self._spelt(lines), add_eos=True, num_threads=1)
         return encoded
 
     def _spelt(self, lines: Sequence[str]) -> list[str]:
@@ -108,10 +135,6 @@ class TargetSubwords(Subwords):
     file = "target.model"
     exact = True
 
-    def __init__(self, serialised: bytes) -> None:
-        super().__init__(serialised)
-        self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
-
     def cut(self, text: str) -> list[str]:
         """The segments of a text, in its own characters, known or not."""
         segments = segments_of_pieces(self.processor.encode(marked(text), out_type=str))
@@ -134,6 +157,19 @@ def segments_of_pieces(pieces: Sequence[str]) -> list[str]:
     first = pieces[0][1:] if pieces else ""
     parts = [part for piece in [first, *pieces[1:]] for part in re.split(f"({MARK})", piece) if part]
     return [part.translate(_SHOW) for part in parts]
+
+
+def _piece(text: str, kind: int, score: float = 0.0) -> bytes:
+    """One more piece of a serialised sentencepiece model. Protocol buffers that follow each other are one message, and
+    repeated fields go on, so that a piece is added by writing it after the model."""
+    name = text.encode()
+    content = b"\x0a" + _varint(len(name)) + name + b"\x15" + struct.pack("<f", score) + b"\x18" + _varint(kind)
+    return b"\x0a" + _varint(len(content)) + content
+
+
+def _varint(number: int) -> bytes:
+    low, rest = number & 0x7F, number >> 7
+    return bytes([low | 0x80]) + _varint(rest) if rest else bytes([low])
 
 
 def _train_sentencepiece(texts: Sequence[str], size: int, algorithm: Algorithm, exact: bool) -> bytes:

@@ -7,27 +7,32 @@ translate, and subwords for those whose text is cut before.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from ssmt.config import did_you_mean
+from ssmt.errors import UserError
 from ssmt.text.alphabet import Alphabet
-from ssmt.text.batch import BatchSymbols
+from ssmt.text.batch import UNSAID, BatchSymbols
 from ssmt.text.dictionary import DictionarySubwords
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import RESERVED, Subwords, TargetSubwords, marked, segments_of_pieces, unmarked
+from ssmt.text.tags import language_symbol, languages_among, origin_symbol
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 Many = Sequence[npt.ArrayLike]  # ids of many lines
+# Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters.
+RowKind = Literal["source", "target", "entries", "ngrams"]
 
 
 class SourceSubwords(Protocol):
@@ -37,6 +42,14 @@ class SourceSubwords(Protocol):
     eos: int
     pad: int
     file: str  # in a model directory
+
+    @property
+    def tags(self) -> Mapping[str, int]:
+        """Symbols that are put in front of a text and never found in it."""
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        """In the order of their ids."""
 
     def __len__(self) -> int: ...
     def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
@@ -51,22 +64,64 @@ class BothSides(ABC):
     source: SourceSubwords
     # Source lines come already split into subwords, with blanks between them.
     pretokenised: bool = field(default=False, kw_only=True)
+    language: str | None = field(default=None, kw_only=True)  # the one that is asked for, where there are several
 
     @property
     def source_pad(self) -> int:
         return self.source.pad
 
     @property
+    @abstractmethod
+    def languages(self) -> tuple[str, ...]:
+        """The target languages that can be asked for; none where there is but one."""
+
+    def into(self, language: str) -> Self:
+        """The same, with a language that is asked for."""
+        if language not in self.languages:
+            raise UserError(
+                f"This model cannot be asked for the language {language!r}{did_you_mean(language, self.languages)}; it "
+                f"translates into {', '.join(self.languages) or 'one language'}"
+            )
+        return replace(self, language=language)
+
+    def require_language(self) -> None:
+        """Refuse to go on without a language where there are several."""
+        if self.languages and self.language is None:
+            raise UserError(f"This model translates into {', '.join(self.languages)}: choose one of them")
+
+    @property
     def batch_symbols(self) -> BatchSymbols:
-        return BatchSymbols(self.source_pad, self.target_pad, self.start)
+        unsaid = self.language is None and bool(self.starts)
+        return BatchSymbols(self.source_pad, self.target_pad, UNSAID if unsaid else self.start, self.starts)
 
     @property
     @abstractmethod
+    def eos(self) -> int:
+        """The target symbol that ends a target."""
+
+    @property
+    def starts(self) -> dict[str, int]:
+        """The target symbols that ask for languages, where the decoder is asked."""
+        return {}
+
+    @property
     def start(self) -> int:
-        """The target symbol that stands in front of a target: `</s>`, as in the paper's model."""
+        """The target symbol that stands in front of a target: `</s>`, as in the paper's model, or the language's."""
+        if not self.starts:
+            return self.eos
+        self.require_language()
+        return self.starts[str(self.language)]
+
+    def tags(self, language: str | None, origin: str | None = None) -> list[int]:
+        """What stands in front of a source: those of the symbols for a language and an origin that the source has."""
+        wanted = [] if language is None else [language_symbol(language)]
+        wanted += [] if origin is None else [origin_symbol(origin)]
+        return [self.source.tags[symbol] for symbol in wanted if symbol in self.source.tags]
 
     def encode_sources(self, lines: Sequence[str]) -> Many:
-        return self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
+        encoded = self.source.encode_split(lines) if self.pretokenised else self.source.encode(lines)
+        tags = self.tags(self.language)
+        return [[*tags, *ids] for ids in encoded] if tags else encoded
 
     def for_pretokenised(self) -> Self:
         return replace(self, pretokenised=True)
@@ -75,6 +130,10 @@ class BothSides(ABC):
     @abstractmethod
     def sizes(self) -> tuple[int, int]:
         """Symbols of the source and of the target."""
+
+    @abstractmethod
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        """The symbols of a kind, in the order of their ids."""
 
     @property
     @abstractmethod
@@ -115,13 +174,26 @@ class Vocabulary(BothSides):
     def sizes(self) -> tuple[int, int]:
         return len(self.source), len(self.alphabet)
 
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        if kind == "source":
+            return self.source.pieces
+        return self.alphabet.symbols if kind == "target" else self.lexicon.texts
+
     @property
     def target_pad(self) -> int:
         return self.alphabet.pad
 
     @property
-    def start(self) -> int:
+    def eos(self) -> int:
         return self.alphabet.eos
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        return self.alphabet.languages
+
+    @property
+    def starts(self) -> dict[str, int]:
+        return {code: self.alphabet.symbols.index(language_symbol(code)) for code in self.languages}
 
     def encode_targets(self, lines: Sequence[str]) -> Many:
         return encode_targets(self.alphabet, lines)
@@ -163,13 +235,21 @@ class SubwordVocabulary(BothSides):
     def sizes(self) -> tuple[int, int]:
         return len(self.source), len(self.target)
 
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        return self.source.pieces if kind == "source" else self.target.pieces
+
     @property
     def target_pad(self) -> int:
         return self.target.pad
 
     @property
-    def start(self) -> int:
+    def eos(self) -> int:
         return self.target.eos
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The source says which is asked for."""
+        return languages_among(self.source.tags)
 
     def encode_sources(self, lines: Sequence[str]) -> Many:
         """Blanks matter on the target side only, even where both sides share their subwords."""
@@ -190,7 +270,7 @@ class SubwordVocabulary(BothSides):
         return segments_of_pieces(self._pieces_of(ids))
 
     def _pieces_of(self, ids: Iterable[int]) -> list[str]:
-        specials = (self.target.unk, self.target.eos, self.target.pad)
+        specials = (self.target.unk, self.target.eos, self.target.pad, *self.target.tags.values())
         return [self.target.pieces[id] for id in ids if id not in specials]
 
     @cached_property

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
+from ssmt.errors import UserError
 from ssmt.files import remove_leftovers
 from ssmt.tensors import DamagedError, Stored, load, save
 
 KEPT = 2
+
+
+class Checkpoint(NamedTuple):
+    name: str
+    stored: Stored
 
 
 class Checkpoints:
@@ -36,13 +42,22 @@ class Checkpoints:
         for path in self._paths(kind)[:-keep]:
             path.unlink()
 
-    def latest(self) -> tuple[Stored | None, list[str]]:
+    def load(self, name: str) -> Checkpoint:
+        """The one that another process goes on from."""
+        try:
+            return Checkpoint(name, load(self.directory / name))
+        except DamagedError as damage:
+            raise UserError(
+                f"{damage}. The first process, perhaps on another machine, has read it: all need the same directory"
+            ) from None
+
+    def latest(self) -> tuple[Checkpoint | None, list[str]]:
         """The newest checkpoint that is whole, and what was wrong with newer ones."""
         problems: list[str] = []
         remove_leftovers(self.directory)
         for path in reversed(self._paths("update")):
             try:
-                return load(path), problems
+                return Checkpoint(path.name, load(path)), problems
             except DamagedError as damage:
                 problems.append(str(damage))
                 path.rename(path.with_suffix(".damaged"))  # kept for whoever wants to look, but never used again

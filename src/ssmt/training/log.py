@@ -9,7 +9,15 @@ from typing import Any
 from ssmt.files import as_json, open_for_reading, parse_json, replacing, require_regular, whole_lines
 
 
-class RunLog:
+class NoLog:
+    """Of a process that does not write."""
+
+    def write(self, update: int, **numbers: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RunLog(NoLog):
     """Appends to `log.jsonl`. After a resume, lines beyond the checkpoint are dropped: they will be written again."""
 
     def __init__(self, directory: Path, resumed_at: int) -> None:

@@ -1,7 +1,8 @@
 """The training loop.
 
-Everything that decides the next update (weights, optimiser, random state, place in the epoch) is in the checkpoint, and
-the order of batches is a function of seed and epoch: a resumed run makes the same updates as one that never stopped.
+Everything that decides the next update (weights, optimiser, place in the epoch) is in the checkpoint; the order of
+batches is a function of seed and epoch, and random numbers are one of seed and update: a resumed run makes the same
+updates as one that never stopped. Of several processes (`distributed`), each runs this loop and makes every update.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ import math
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -23,8 +25,9 @@ from ssmt.progress import Bar, Reporter, duration, plural
 from ssmt.text.batch import Batch
 from ssmt.text.corpus import Corpus
 from ssmt.training.checkpoint import Checkpoints
+from ssmt.training.distributed import Processes, deal_out
 from ssmt.training.limits import Forecast, Limit, reached_limit, share_of_run
-from ssmt.training.log import RunLog
+from ssmt.training.log import NoLog, RunLog
 from ssmt.training.meter import Meter
 from ssmt.training.precision import precision_of
 from ssmt.training.schedule import learning_rate
@@ -33,6 +36,15 @@ from ssmt.training.state import State, capture, restore
 from ssmt.training.validation import cost, in_words, measure
 
 LOG_EVERY = 50  # updates
+
+
+class Share(NamedTuple):
+    """What a process has to do with an update."""
+
+    batches: list[Batch]
+    characters: int  # of the whole update
+    batches_of_all: int
+    stands_in: bool  # for nothing: an update of few sentences has none for this process, but all have to take part
 
 
 class Trainer:
@@ -44,9 +56,11 @@ class Trainer:
         valid: Corpus,
         directory: Path,
         reporter: Reporter,
+        processes: Processes | None = None,
     ) -> None:
         self.network, self.config, self.settings = network, config, config.training
-        self.model: nn.Module = network  # what updates call; may be a wrapper such as DistributedDataParallel
+        self.processes = processes or Processes(network.device)
+        self.model = self.processes.wrapped(network)  # what updates call
         self.train_corpus, self.valid_corpus = train, valid
         self.directory, self.reporter = directory, reporter
         self.inode = directory.stat().st_ino  # another directory can come to have the same name
@@ -60,6 +74,7 @@ class Trainer:
         )
         self.precision = precision_of(self.settings.precision, network.device)
         self.state, self.meter, self.stop = State(), Meter(), StopRequest(self._acknowledge)
+        self.stopped_by: str | None = None  # a signal of which all processes know
         self.last_batches: list[Batch] = []  # of the last update
 
     # The loop
@@ -70,71 +85,87 @@ class Trainer:
         if limit and self.state.finished_at == self.state.update:
             self.reporter.say(f"Nothing to do: {limit.words}. A larger training.{limit.setting} lets it go on")
             return None
-        self.log = RunLog(self.directory, self.state.update)
+        self.log = RunLog(self.directory, self.state.update) if self.processes.is_first else NoLog()
         self.begun = time.monotonic() - self.state.seconds
         try:
             with self.stop.awaited():
                 if not self.reached_limit():
                     with self.reporter.bar("training", 1.0) as bar:
                         self._train(bar)
-                if self.stop.signal is None:
+                if self.stopped_by is None:
                     self._finish()
         finally:
             self.log.close()
-        return self.stop.signal
+        return self.stopped_by
 
     def _train(self, bar: Bar) -> None:
         self.meter.reset()
         forecast = Forecast(self.settings, self.reporter)
-        for batches, epoch_batches in self._batches():
+        for share, epoch_batches in self._shares():
             forecast.begin(self.state, epoch_batches)
             began = time.process_time()
             rate = learning_rate(
                 self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
             )
-            self._update(batches, sum(batch.characters for batch in batches), rate)
-            self.state.cpu_seconds += time.process_time() - began
-            self.last_batches = batches
-            self.state.batch += len(batches)
-            self.state.seconds = time.monotonic() - self.begun
+            self._update(share.batches, share.characters, rate, share.stands_in)
+            self.last_batches = share.batches
+            self.state.batch += share.batches_of_all
+            self._read_clocks(began)
             self._report(bar, epoch_batches)
             forecast.look(self.state, epoch_batches)
             if self._ends_after_update(epoch_batches):
                 return
 
-    def _batches(self) -> Iterator[tuple[list[Batch], int]]:
-        """The batches of each update from the state's place on, and how many their epoch has."""
+    def _shares(self) -> Iterator[tuple[Share, int]]:
+        """What this process has to do with each update from the state's place on, and how many batches an epoch has."""
         settings, corpus = self.settings, self.train_corpus
         while True:
             epoch = self.state.epoch
-            order = corpus.batches(settings.batch_characters, settings.seed, epoch)
+            order = corpus.batches(settings.batch_characters, settings.seed, epoch, settings.language_temperature)
             if self.state.batch >= len(order):
                 raise UserError(f"{self.directory}: its checkpoint is at a place that its data does not have")
             for start in range(self.state.batch, len(order), settings.accumulate):
                 chosen = order[start : start + settings.accumulate]
-                yield [corpus.batch(indices, epoch) for indices in chosen], len(order)
+                parts = self.processes.share(deal_out(chosen, self.processes.count))
+                real = [part for part in parts if len(part)]
+                batches = [corpus.batch(part, epoch) for part in real or [chosen[0][:1]]]
+                characters = int(corpus.characters[np.concatenate(chosen)].sum())
+                yield Share(batches, characters, len(chosen), stands_in=not real), len(order)
 
-    def _update(self, batches: Sequence[Batch], characters: int, rate: float) -> None:
+    def _update(self, batches: Sequence[Batch], characters: int, rate: float, stands_in: bool = False) -> None:
         """One step of the optimiser. The summed loss is divided by `characters`: those of the whole update, of which
         another process may have batches too."""
         self.model.train()
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
-        nats = 0.0
-        for batch in batches:
-            with self.precision():
-                loss: Loss = self.model(batch.to(self.network.device))
-            nats += loss.nats.item()  # a synchronisation: one bad batch must not reach the weights
-            if not math.isfinite(nats):
-                self._stop_not_finite(batch)
-            (loss.minimised / characters).backward()  # type: ignore[no-untyped-call]
+        weight = 0 if stands_in else self.processes.count  # gradients of several processes are averaged, not added
+        nats, bad = 0.0, list[Batch]()
+        for place, batch in enumerate(batches):
+            self._seed_random_numbers(place)
+            with self.processes.adding_up(self.model, now=place == len(batches) - 1):
+                with self.precision():
+                    loss: Loss = self.model(batch.to(self.network.device))
+                nats_of_batch = loss.nats.item() * (not stands_in)  # a synchronisation
+                (loss.minimised * weight / characters).backward()  # type: ignore[no-untyped-call]
+            nats += nats_of_batch
+            bad += [] if math.isfinite(nats_of_batch) else [batch]
         norm = nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip_norm)
+        nats = self.processes.total(nats)
+        if not math.isfinite(nats):  # one bad batch must not reach the weights
+            self._stop_not_finite(bad)
         if not torch.isfinite(norm):
-            self._stop_not_finite(*batches)
+            self._stop_not_finite(batches)
         self.optimiser.step()
         self.state.update += 1
         self.meter.add(nats, characters, rate, norm.item())
+
+    def _seed_random_numbers(self, place: int) -> None:
+        """Those of dropout are a function of the seed, the update and the part of it, whoever computes it and whatever
+        that process has done before."""
+        part = self.processes.rank + place * self.processes.count
+        seeds = np.random.SeedSequence((self.settings.seed, self.state.update, part))
+        torch.manual_seed(int(seeds.generate_state(1, np.uint64)[0]))
 
     def _require_good_weights(self) -> None:
         """Refuse to keep weights that the last update has spoilt: by their values, and by the loss that they now give.
@@ -155,8 +186,9 @@ class Trainer:
             f"training.learning_rate or more training.warmup_updates"
         )
 
-    def _stop_not_finite(self, *batches: Batch) -> NoReturn:
-        lines = sorted(line for batch in batches for line in batch.lines)
+    def _stop_not_finite(self, batches: Sequence[Batch]) -> NoReturn:
+        lines_of_all = self.processes.gathered([line for batch in batches for line in batch.lines])
+        lines = sorted({line for lines in lines_of_all for line in lines})
         shown = ", ".join(map(str, lines[:20])) + (f" and {len(lines) - 20} more" if len(lines) > 20 else "")
         raise UserError(
             f"The loss of update {self.state.update + 1} is not finite. Its batch has the training lines {shown}. "
@@ -176,10 +208,23 @@ class Trainer:
             self._validate()
         elif state.update % settings.checkpoint_every == 0:
             self._save()
-        if self.stop.signal is not None:
+        self._agree()
+        if self.stopped_by is not None:
             self._save()
             return True
         return self.reached_limit() is not None
+
+    def _agree(self) -> None:
+        """A signal to one process stops all, after the same update; and the first one's clocks are everybody's."""
+        of_processes = self.processes.gathered((self.state.seconds, self.state.cpu_seconds, self.stop.signal))
+        self.state.seconds, self.state.cpu_seconds, _ = of_processes[0]
+        self.stopped_by = next((signal for *_, signal in of_processes if signal), None)
+
+    def _read_clocks(self, update_began: float | None = None) -> None:
+        """In the first process: the time, and the CPU time since an update began."""
+        if self.processes.is_first:
+            self.state.seconds = time.monotonic() - self.begun
+            self.state.cpu_seconds += 0.0 if update_began is None else time.process_time() - update_began
 
     def reached_limit(self) -> Limit | None:
         """Which limit the run has reached, if any."""
@@ -208,9 +253,9 @@ class Trainer:
         self.state.validated_at = self.state.update
         improved = self._is_best(measured)
         self.state.validations_since_best = 0 if improved else self.state.validations_since_best + 1
-        if self.settings.average_last > 1:
+        if self.settings.average_last > 1 and self.processes.is_first:
             self.checkpoints.save_validated(self.state.update, self.network.state_dict(), self.settings.average_last)
-        self.state.seconds = time.monotonic() - self.begun
+        self._read_clocks()
         self.log.write(
             self.state.update,
             epoch=self.state.epoch,
@@ -221,7 +266,7 @@ class Trainer:
         # The checkpoint before the model: a run that ends between the two keeps the model when it goes on (`resume`).
         self._save()
         if improved:
-            save_weights(self.directory, self.network.state_dict())
+            self._keep_as_model(self.network.state_dict())
         self.reporter.say(
             f"epoch {self.state.epoch_from_one}, update {self.state.update:,}, {duration(self.state.seconds)}: "
             f"{in_words(measured)} on validation{' (best)' if improved else ''}"
@@ -235,7 +280,7 @@ class Trainer:
         self.network.load_state_dict(trained)  # a run that goes on goes on from these
         improved = self._is_best(measured)
         if improved:
-            save_weights(self.directory, average)
+            self._keep_as_model(average)
         self.log.write(
             self.state.update,
             **{f"average_{name}": value for name, value in measured.items()},
@@ -245,11 +290,15 @@ class Trainer:
         )
         self.reporter.say(f"Average of the last models: {in_words(measured)}{' (kept)' if improved else ''}")
 
+    def _keep_as_model(self, weights: dict[str, Tensor]) -> None:
+        if self.processes.is_first:
+            save_weights(self.directory, weights)
+
     def _average(self) -> dict[str, Tensor] | None:
         return self.checkpoints.average(self.settings.average_last, self.network.state_dict())
 
     def _measure(self) -> dict[str, float]:
-        measured = measure(self.network, self.config, self.valid_corpus, self.precision)
+        measured = measure(self.network, self.config, self.valid_corpus, self.precision, self.processes)
         if not all(map(math.isfinite, measured.values())):
             self._stop_diverged()
         return measured
@@ -288,6 +337,8 @@ class Trainer:
         )
 
     def _save(self) -> None:
+        if not self.processes.is_first:
+            return
         if not self.directory.is_dir() or self.directory.stat().st_ino != self.inode:
             raise UserError(f"{self.directory}: was removed while the run was under way; nothing of it is saved")
         self._require_good_weights()
@@ -295,18 +346,20 @@ class Trainer:
 
     def resume(self) -> bool:
         """Go on from the newest whole checkpoint, if there is one."""
-        checkpoint, problems = self.checkpoints.latest()
+        checkpoint, problems = self.checkpoints.latest() if self.processes.is_first else (None, [])
         for problem in problems:
             self.reporter.warn(f"damaged checkpoint: {problem}")
-        if checkpoint is None:
+        name = self.processes.of_first(checkpoint and checkpoint.name)
+        if name is None:
             if (self.directory / WEIGHTS).exists():
                 raise UserError(
                     f"{self.directory}: has a model, but no whole checkpoint to go on from. Training would begin anew "
                     f"and replace it; choose another directory, or move {WEIGHTS} away first"
                 )
             return False
+        checkpoint = checkpoint or self.checkpoints.load(name)
         try:
-            self.state = restore(checkpoint, self.network, self.optimiser)
+            self.state = restore(checkpoint.stored, self.network, self.optimiser)
         except ValueError as error:
             raise UserError(
                 f"{self.checkpoints.directory}: the newest checkpoint is not of this run ({error}); move it away "
@@ -315,6 +368,6 @@ class Trainer:
         state = self.state
         is_best = state.validated_at == state.update and state.validations_since_best == 0
         if is_best and state.update and state.finished_at != state.update:  # the run may have ended before it was kept
-            save_weights(self.directory, self.network.state_dict())
+            self._keep_as_model(self.network.state_dict())
         self.reporter.say(f"Going on from update {self.state.update:,}")
         return True

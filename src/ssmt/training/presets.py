@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 
 import torch
 
-from ssmt.config import Preset
-from ssmt.files import open_for_reading, require_file
+from ssmt.config import CorpusConfig, Preset
+from ssmt.files import require_file
+from ssmt.text.formats import files_of, stream_pairs
 
 FEW_PAIRS = 50_000  # of which a laptop makes an epoch of `tiny` in minutes; with more, `small` has enough to learn from
 
@@ -18,10 +19,10 @@ def preset_for(device: torch.device, pairs: int) -> Preset:
     return "tiny" if pairs <= FEW_PAIRS else "small"
 
 
-def choose_preset(device: torch.device, source: str | Path) -> tuple[Preset, str]:
-    """The preset for a training text, and why in words."""
-    require_file(source)
-    with open_for_reading(source) as stream:
-        pairs = sum(1 for _ in stream)
+def choose_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> tuple[Preset, str]:
+    """The preset for training corpora, and why in words."""
+    for path in (path for corpus in corpora for path in files_of(corpus)):
+        require_file(path)
+    pairs = sum(1 for corpus in corpora for _ in stream_pairs(corpus))
     preset = preset_for(device, pairs)
     return preset, f"Preset {preset}, for {pairs:,} pairs on {device.type}"

@@ -1,21 +1,22 @@
-"""A training run and its directory: begun from two text files, or gone on with."""
+"""A training run and its directory: begun from text files, or gone on with."""
 
 from __future__ import annotations
 
 import errno
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import socket
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-import numpy as np
 import torch
 
-from ssmt.config import LIMITS, Config, changed, differences
+from ssmt.config import LIMITS, Config, DataConfig, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
+    FROM,
     SEGMENTER,
     VOCABULARIES,
     WEIGHTS,
@@ -26,39 +27,43 @@ from ssmt.directory import (
     save_config,
     save_description,
 )
-from ssmt.errors import UserError
-from ssmt.files import remove_leftovers, require_no_link
+from ssmt.errors import Unfinished, UserError
+from ssmt.files import keeping_streams, remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
-from ssmt.text.preparation import TrainingFiles, prepare
+from ssmt.text.preparation import PREPARING, TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
-from ssmt.training import segmented
+from ssmt.training import segmented, start
+from ssmt.training.distributed import Processes
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: where it ends, not what it learns from.
-CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "min_epochs", "checkpoint_every")}
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "min_epochs", "checkpoint_every", "process_timeout")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
 LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
-FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY)
+FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY, FROM)
 WRITTEN = (WEIGHTS, *VOCABULARIES, "log.jsonl", *(name for name in FOLDERS if name != "data"))
 
 
-def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
-    """Prepare a new run. Its config is written last: a directory with one is ready to train."""
-    with alone(directory):
+def begin(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
+    """Prepare a new run. Its config, which names the files, is written last: a directory with one is ready to train."""
+    data = files.data if isinstance(files, TrainingFiles) else files
+    config = changed(config, {"data": data.model_dump()}, "data")
+    with alone(directory), keeping_streams():
         if (directory / CONFIG).exists():
             raise UserError(
                 f"{directory}: already holds a run. Resume it, or choose another directory; nothing is ever overwritten"
             )
         prepared = directory / SEGMENTER if kind_of(config).segments_first else directory
-        interrupted = (prepared / "data" / "train" / CORPUS_LINES).exists()  # an earlier preparation of ours
+        traces = (Path("train", CORPUS_LINES), Path(PREPARING))  # of an earlier preparation of ours
+        interrupted = any((prepared / "data" / trace).exists() for trace in traces)
         in_the_way = [name for name in WRITTEN if os.path.lexists(directory / name)]
         if in_the_way and not interrupted:
             raise UserError(
@@ -70,9 +75,10 @@ def begin(files: TrainingFiles, directory: Path, config: Config, reporter: Repor
                 (directory / name).unlink(missing_ok=True)
         was_empty = not any(directory.iterdir())
         try:
-            _prepare(files, directory, config, reporter)
-        except BaseException:
-            if was_empty:
+            _prepare(directory, config, reporter)
+        except BaseException as error:
+            mended_by_another_call = isinstance(error, Unfinished) or not isinstance(error, UserError)
+            if was_empty and not mended_by_another_call:
                 for path in directory.iterdir():
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             raise
@@ -89,15 +95,16 @@ def _tidy(directory: Path) -> None:
     remove_leftovers(directory)
 
 
-def _prepare(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> float | None:
-    """Everything that a run needs besides its files, its config last; returns the length ratio."""
+def _prepare(directory: Path, config: Config, reporter: Reporter) -> float | None:
+    """Everything that a run needs, its config last; returns the length ratio."""
     kind = kind_of(config)
+    config, beginning = start.keep(directory, config)
     if kind.learn is None:
         segmented.discard_other_corpora(directory)
-        ratio = _prepare(files, directory / SEGMENTER, config.of_segmenter, reporter)
+        ratio = _prepare(directory / SEGMENTER, config.of_segmenter, reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
-    vocabulary, measured = prepare(files, config.text, directory / "data", reporter, kind.learn)
+    vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn, beginning)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
     if config.network.word_layers and "network.character_layers" not in kind.settings_without_effect(config):
@@ -124,7 +131,9 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     """Change the settings of a run before it goes on; only limits can change."""
     with alone(directory):
         old = load_config(directory)
-        new = reconfigure(old)
+        new = reconfigure(old).model_copy(update={"data": old.data})  # a run goes on with the text that it has read
+        if new.start.digest is None:  # written down when the run began
+            new = changed(new, {"start": {"digest": old.start.digest}}, "digest")
         if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
             new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
         conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
@@ -137,7 +146,7 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
             save_config(directory, new)
 
 
-def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, reporter: Reporter) -> None:
+def begin_or_adopt(files: TrainingFiles | DataConfig, directory: Path, config: Config, reporter: Reporter) -> None:
     """Prepare a new run, or one that was begun before with the same settings but for its limits."""
     with alone(directory):
         if can_resume(directory):
@@ -146,39 +155,53 @@ def begin_or_adopt(files: TrainingFiles, directory: Path, config: Config, report
             begin(files, directory, config, reporter)
 
 
-def train(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def train(directory: Path, device: torch.device, reporter: Reporter, processes: Processes | None = None) -> str | None:
     """Train the run in a directory until a limit; returns the name of the signal that ended it before, if one did.
 
     A model whose text another cuts has three stages, each with the run's limits: the segmenter, its segmentation of
     the training text, the model. A stage that is over is not entered again: one segmenter cuts all of the text.
+    Of several processes each calls this, and the first has the directory to itself.
     """
-    with alone(directory):
-        _tidy(directory)
-        return _train_stages(directory, device, reporter)
+    processes = processes or Processes(device)
+    with processes.first_has(alone, directory):
+        processes.first_does(lambda: _tidy(directory))
+        processes.connect(_config_of_all(directory, processes).training.process_timeout)
+        return _train_stages(directory, processes, processes.reporter(reporter))
 
 
-def _train_stages(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def _config_of_all(directory: Path, processes: Processes) -> Config:
+    if not (processes.is_first or can_resume(directory)):
+        raise UserError(
+            f"{directory}: process {processes.rank}, on {socket.gethostname()}, does not find there what the first "
+            f"process has prepared; all machines need the same directory, on a file system that they share"
+        )
+    return load_config(directory)
+
+
+def _train_stages(directory: Path, processes: Processes, reporter: Reporter) -> str | None:
     if kind_of(load_config(directory)).segments_first and not segmented.is_complete(directory):
         load_segmenter_config(directory)
         if not segmented.is_begun(directory):
             reporter.say(f"Stage 1 of 3: the segmenter, in {directory / SEGMENTER}")
-            if stopped_by := _train_model(directory / SEGMENTER, device, reporter):
+            if stopped_by := _train_model(directory / SEGMENTER, processes, reporter):
                 return stopped_by
         reporter.say(f"Stage 2 of 3: its segmentation of the training text, in {directory / segmented.DIRECTORY}")
         try:
             with _room(directory):
-                segmented.segment_corpora(directory, device, reporter)
+                processes.first_does(lambda: segmented.segment_corpora(directory, processes.device, reporter))
         except KeyboardInterrupt:  # the blocks that are written stay
             return "SIGINT"
         reporter.say(f"Stage 3 of 3: the model that learns from it, in {directory}")
-    return _train_model(directory, device, reporter)
+    return _train_model(directory, processes, reporter)
 
 
-def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> str | None:
+def _train_model(directory: Path, processes: Processes, reporter: Reporter) -> str | None:
     vocabulary, config = load_description(directory)
-    _require_memory(vocabulary, config, device)
+    _require_memory(vocabulary, config, processes.device)
     torch.manual_seed(config.training.seed)
-    model = build(vocabulary, config).to(device)
+    model = build(vocabulary, config)
+    start.begin(model, directory, config)
+    model = model.to(processes.device)
     trainer = Trainer(
         model,
         config,
@@ -186,9 +209,11 @@ def _train_model(directory: Path, device: torch.device, reporter: Reporter) -> s
         _corpus(directory / "data" / "valid", vocabulary),
         directory,
         reporter,
+        processes,
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
-    reporter.say(f"{parameters:,} parameters on {device}, threads: {torch.get_num_threads()}")
+    several = f", processes: {processes.count}" if processes.count > 1 else ""
+    reporter.say(f"{parameters:,} parameters on {processes.device}, threads: {torch.get_num_threads()}{several}")
     with _room(directory):
         return trainer.run()
 
@@ -218,10 +243,13 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
     sides = [side for side in (vocabulary.source, vocabulary.target) if isinstance(side, Subwords)]
     samplers = [SubwordSampler(side, sampling, alpha) for side in sides]
 
-    def resample(sources: Many, targets: Many, draw: tuple[int, int]) -> tuple[Many, Many]:
-        seeds = np.random.SeedSequence((seed, *draw)).generate_state(2).tolist()
+    def resample(sources: Many, targets: Many, draws: Sequence[tuple[int, int]]) -> tuple[Many, Many]:
+        seeds = [f"{seed} {epoch} {place}" for epoch, place in draws]
         source_sampler, target_sampler = samplers
-        return source_sampler.resample(sources, seeds[0]), target_sampler.resample(targets, seeds[1])
+        return (
+            source_sampler.resample(sources, (f"{own} source" for own in seeds)),
+            target_sampler.resample(targets, (f"{own} target" for own in seeds)),
+        )
 
     return resample
 

@@ -1,6 +1,7 @@
 """The state of a run: everything that decides its next update, as a checkpoint holds it.
 
-The tensors of a checkpoint are named `model.<weight>`, `optimiser.<parameter>.<moment>` and `random.<device>`.
+The tensors of a checkpoint are named `model.<weight>` and `optimiser.<parameter>.<moment>`. Random numbers have no
+state: those of an update are a function of the seed and its number.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class State:
     epoch: int = 0  # the epoch under way, from 0
     batch: int = 0  # the next batch of that epoch
     seconds: float = 0.0
-    cpu_seconds: float = 0.0  # of this process, in updates
+    cpu_seconds: float = 0.0  # in updates; of several processes, of the first
     best: float = math.inf  # the lowest cost of all validations, by `stop_on`: bits per character, or minus chrF
     validations_since_best: int = 0
     validated_at: int = 0  # the update of the last validation
@@ -45,17 +46,18 @@ def capture(state: State, network: TranslationModel, optimiser: Optimizer) -> St
     tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": tensor for name, tensor in moments.items()}
-    tensors |= {f"random.{name}": tensor for name, tensor in _random_state(network.device).items()}
     return Stored(tensors, asdict(state))  # JSON has no infinity: a best that is none yet is written as null
 
 
 def restore(stored: Stored, network: TranslationModel, optimiser: Optimizer) -> State:
-    """Give weights, moments and random numbers the state that was captured; returns how far the run had come.
+    """Give weights and moments the state that was captured; returns how far the run had come.
 
     What is not of this run is a ValueError, and then nothing has changed."""
-    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}, "random": {}}
+    parts: dict[str, dict[str, Tensor]] = {"model": {}, "optimiser": {}}
     for name, tensor in stored.tensors.items():
         part, _, rest = name.partition(".")
+        if part == "random":  # of checkpoints whose random numbers had a state
+            continue
         if part not in parts:
             raise ValueError(f"tensor {name!r} is nothing of a run")
         parts[part][rest] = tensor
@@ -64,10 +66,6 @@ def restore(stored: Stored, network: TranslationModel, optimiser: Optimizer) -> 
         parts["optimiser"], [parameter for group in optimiser.param_groups for parameter in group["params"]]
     )
     state = _state(stored.state)
-    try:
-        _set_random_state(parts["random"], network.device)
-    except (KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(f"no state of random numbers ({error})") from None
     network.load_state_dict(parts["model"])
     optimiser.load_state_dict(optimiser.state_dict() | {"state": moments})
     return state
@@ -116,21 +114,3 @@ def _state(stored: dict[str, Any]) -> State:
             raise ValueError(f"its {name} is {str(value)[:40]!r}")
         values[name] = value
     return State(**values)
-
-
-def _random_state(device: torch.device) -> dict[str, Tensor]:
-    states = {"cpu": torch.get_rng_state()}
-    if device.type == "cuda":
-        states["cuda"] = torch.cuda.get_rng_state(device)
-    if device.type == "mps":
-        states["mps"] = torch.mps.get_rng_state()
-    return states
-
-
-def _set_random_state(states: dict[str, Tensor], device: torch.device) -> None:
-    """A run that goes on on another kind of device finds no state for it there."""
-    torch.set_rng_state(states["cpu"])
-    if "cuda" in states and device.type == "cuda":
-        torch.cuda.set_rng_state(states["cuda"], device)
-    if "mps" in states and device.type == "mps":
-        torch.mps.set_rng_state(states["mps"])

@@ -19,26 +19,32 @@ from ssmt.registry import kind_of
 from ssmt.search.job import Hypothesis
 from ssmt.search.options import SearchOptions
 from ssmt.text.corpus import Corpus
+from ssmt.training.distributed import Processes
 from ssmt.training.precision import Precision
 
 
 @dataclass
 class Validation:
-    """A network and the text that it is measured on; what several metrics need is made once."""
+    """A network and the text that it is measured on; what several metrics need is made once. Several processes share
+    the work, and each has the whole result."""
 
     network: TranslationModel
     config: Config
     corpus: Corpus
     precision: Precision
+    sentences: int  # to translate
+    processes: Processes
 
     @cached_property
     def translations(self) -> tuple[list[str], list[str]]:
         """Greedy translations of a sample that is spread evenly over the text, and their references."""
-        count = min(self.config.training.chrf_sentences, len(self.corpus))
-        pairs = self.corpus.texts(index * len(self.corpus) // count for index in range(count))
+        rows = self.corpus.rows
+        count = min(self.sentences, len(rows))
+        pairs = self.corpus.texts(int(rows[place * len(rows) // count]) for place in range(count))
         sources, references = map(list, zip(*pairs, strict=True))
-        hypotheses = _translate(self.network, self.config, sources)
-        return [self.network.vocabulary.decode(best.symbols) for best, *_ in hypotheses], references
+        hypotheses = _translate(self.network, self.config, self.processes.share(sources))
+        translations = [self.network.vocabulary.decode(best.symbols) for best, *_ in hypotheses]
+        return self.processes.merged(translations), references
 
 
 def _translate(network: TranslationModel, config: Config, sources: Sequence[str]) -> list[list[Hypothesis]]:
@@ -50,14 +56,14 @@ def _translate(network: TranslationModel, config: Config, sources: Sequence[str]
 @torch.no_grad()
 def bits_per_character(validation: Validation) -> float:
     """Of the targets; the sentence's end counts as one character."""
-    network, corpus = validation.network, validation.corpus
-    nats, characters = 0.0, 0
-    for indices in corpus.batches(validation.config.training.batch_characters):
-        batch = corpus.batch(indices)
+    network, corpus, processes = validation.network, validation.corpus, validation.processes
+    log_probabilities = []
+    for indices in processes.share(corpus.batches(validation.config.training.batch_characters)):
         with validation.precision():
-            nats -= network.log_probability(batch.to(network.device)).cpu().double().sum().item()
-        characters += batch.characters
-    return nats / characters / math.log(2)
+            of_sentences = network.log_probability(corpus.batch(indices).to(network.device))
+        log_probabilities.append(of_sentences.cpu().double().sum().item())
+    nats = -sum(processes.merged(log_probabilities))  # in the order of the batches, whoever had them
+    return nats / int(corpus.characters[corpus.rows].sum()) / math.log(2)
 
 
 def chrf(validation: Validation) -> float:
@@ -84,14 +90,29 @@ METRICS: dict[str, Metric] = {
 }
 
 
-def measure(network: TranslationModel, config: Config, corpus: Corpus, precision: Precision) -> dict[str, float]:
-    """The value of each metric that the run wants; up to the first that is not finite, if one is not."""
+def measure(
+    network: TranslationModel, config: Config, corpus: Corpus, precision: Precision, processes: Processes | None = None
+) -> dict[str, float]:
+    """The value of each metric that the run wants; up to the first that is not finite, if one is not. Where there are
+    several languages, their mean, and `metric:language` for each."""
     network.eval()
-    validation = Validation(network, config, corpus, precision)
-    measured = {}
+    processes = processes or Processes(network.device)
+    languages = network.vocabulary.languages and corpus.languages
+    sentences = config.training.chrf_sentences
+    if languages:
+        share = -(-sentences // len(languages))
+        parts = {
+            language: Validation(network.into(language), config, corpus.only(language), precision, share, processes)
+            for language in languages
+        }
+    else:
+        parts = {"": Validation(network, config, corpus, precision, sentences, processes)}
+    measured: dict[str, float] = {}
     for name, metric in METRICS.items():
         if metric.is_wanted(config.training):
-            measured[name] = metric.measure(validation)
+            values = {language: metric.measure(validation) for language, validation in parts.items()}
+            measured[name] = sum(values.values()) / len(values)
+            measured |= {f"{name}:{language}": value for language, value in values.items() if language}
             if not math.isfinite(measured[name]):
                 break
     return measured
@@ -103,4 +124,12 @@ def cost(metric: str, value: float) -> float:
 
 
 def in_words(measured: dict[str, float]) -> str:
-    return ", ".join(METRICS[name].words.format(value) for name, value in measured.items())
+    """Each metric and, where there are several languages, what it is for each of them."""
+
+    def languages(metric: str) -> str:
+        named = [(name.partition(":")[2], value) for name, value in measured.items() if name.startswith(f"{metric}:")]
+        return f" ({', '.join(f'{language} {value:.4g}' for language, value in named)})" if named else ""
+
+    return ", ".join(
+        METRICS[name].words.format(value) + languages(name) for name, value in measured.items() if ":" not in name
+    )
