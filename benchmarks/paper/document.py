@@ -11,7 +11,7 @@ from paper import plan, systems
 from paper.figures import figure3, figure4
 from paper.headline import curves, headline, in_short
 from paper.kept import Kept
-from paper.page import PREFIX, Page
+from paper.page import BPE, PREFIX, Page
 from paper.plan import Train
 from paper.tables import table3, table4, table7, tables5and6
 from ssmt.config import compose, differences
@@ -38,15 +38,20 @@ def write_document(kept: Kept, document: Path, figures: Path) -> None:
 
 
 def settings(page: Page) -> str:
-    preset = compose(systems.PRESET)
-    rows = []
+    """What differs from the preset, of all systems and of each, and how each is decoded."""
+    preset, jobs = compose(systems.PRESET), {}
+    changes: dict[str, list[str]] = {}
     for system in systems.SYSTEMS.values():
-        config = system.config(page.options.minutes, page.options.seed, page.options.settings)
-        changes = [f"`{key}={as_json(after)}`" for key, _, after in differences(preset, config)]
-        decoded = plan.translation(system, plan.run_of(system, systems.HEADLINE[0], page.options), "dev").how
-        rows.append((Cell(f"`{system.name}`: {system.what}"), Cell(" ".join(changes)), Cell(decoded)))
-    columns = ("Model", f"What differs from the preset `{systems.PRESET}`", "decoded by")
-    return markdown(Table(columns, tuple(rows)))
+        job = plan.translation(system, plan.run_of(system, systems.HEADLINE[0], page.options), page.options.split)
+        written = [(key, as_json(after).strip('"')) for key, _, after in differences(preset, job.run.config)]
+        changes[system.name] = [f"`{key}={value}`" for key, value in written if key != "training.seed"]
+        jobs[system.name] = job
+    common = [change for change in changes[BPE] if all(change in others for others in changes.values())]
+    lines = [f"* all: preset `{systems.PRESET}`, {' '.join(common)}"]
+    for name, own in changes.items():
+        particular = " ".join(change for change in own if change not in common)
+        lines.append(f"* `{name}`, {systems.SYSTEMS[name].what}: {particular}; decoded by {jobs[name].how}")
+    return "\n".join(lines) + "\n"
 
 
 def runs(page: Page) -> str:

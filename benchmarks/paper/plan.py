@@ -20,6 +20,7 @@ from paper import systems
 from paper.systems import System
 from ssmt.config import Config
 from ssmt.registry import KINDS
+from ssmt.search.table import SEARCHES
 
 TABLES = ("headline", "3", "4", "5+6", "7", "figure3", "figure4")
 
@@ -121,11 +122,13 @@ class Translate(OfRun):
 
     @property
     def how(self) -> str:
+        beam = f" {self.beam}" if SEARCHES[self.search_name].has_beam else ""
         penalty = "" if self.length_penalty is None else f", length penalty {self.length_penalty:g}"
-        return f"{self.search_name} {self.beam}{penalty}"
+        return f"{self.search_name}{beam}{penalty}"
 
     def result(self, output: Path) -> Path:
-        parts = [self.split, self.search_name, f"beam-{self.beam}"]
+        parts = [self.split, self.search_name]
+        parts += [f"beam-{self.beam}"] if SEARCHES[self.search_name].has_beam else []
         parts += [f"penalty-{self.length_penalty:g}"] if self.length_penalty is not None else []
         parts += [f"first-{self.sentences}"] if self.sentences is not None else []
         return self.run.measured(output, ".".join(parts))
@@ -227,8 +230,13 @@ def table7(options: Options) -> dict[tuple[str, int], Translate]:
     return {
         (search, beam): Translate(run, "dev", search, beam, _penalty(search), systems.BEAM_SENTENCES)
         for search, beam in product(systems.BEAM_SEARCHES, systems.BEAMS)
-        if search in KINDS[run.config.model].searches
     }
+
+
+def minimum_risk(options: Options) -> Translate:
+    """Ours beside Table 7."""
+    run = run_of(systems.SSMT, systems.BEAM_LANGUAGE, options)
+    return Translate(run, "dev", systems.MINIMUM_RISK, systems.SSMT.beam, None, systems.BEAM_SENTENCES)
 
 
 def _penalty(search: str) -> float | None:
@@ -301,7 +309,7 @@ def plan_of(
         subsets, translations = figure3(options)
         add([subsets, *translations.values()])
     if "7" in tables:
-        add(table7(options).values())
+        add([*table7(options).values(), minimum_risk(options)])
     if "figure4" in tables:
         add(figure4(options).values())
     return Plan(tuple(chosen), partners)

@@ -9,6 +9,7 @@ from paper.page import METRICS, NOT_RUN, SSMT, Page, p_value, scored, signatures
 from paper.plan import Train
 from ssmt.evaluation.tables import Cell, Table, markdown
 from ssmt.evaluation.translation import SIGNIFICANCE_LEVEL
+from ssmt.search.options import SearchOptions
 
 
 def table3(page: Page) -> str:
@@ -144,11 +145,13 @@ def table7(page: Page) -> str:
         rows.append(tuple(row))
     columns = ("Beam", *(f"{search}: {metric}" for search in searches for metric in METRICS))
     columns += tuple(f"paper, {search}: chrF, BLEU" for search in ("mixture", "dynamic"))
-    first = next(iter(records.values()), None)
+    first, risk = next(iter(records.values()), None), page.kept.record(plan.minimum_risk(page.options))
+    quality = ", ".join(f"{metric} {risk[metric]:.1f}" for metric in METRICS) if risk else NOT_RUN
     sentences = f"the first {len(first['translations']):,} sentences of the" if first else "the"
     notes = [
         f"English to {systems.LANGUAGES[systems.BEAM_LANGUAGE]}, `{SSMT}`, {sentences} validation text; seed "
         f"{page.options.seed}, {page.budget}.",
+        f"`{systems.MINIMUM_RISK}`, without a beam, from {SearchOptions().candidates} samples: {quality}.",
         *(f"{metric}: {first['signatures'][metric]}" for metric in METRICS if first),
     ]
     return markdown(Table(columns, tuple(rows), "", tuple(notes)))
