@@ -56,6 +56,7 @@ SIZES = [
     "segmenter.max_updates=60",
 ]
 ABLATIONS = sorted((Path(__file__).parents[1] / "configs" / "ablation").glob("*.yaml"))
+WORDS_FIRST = Path(__file__).parents[1] / "configs" / "words_first.yaml"
 
 
 def trained(directory: Path, files: TrainingFiles, *settings: str, config: Path | None = None) -> Path:
@@ -243,12 +244,26 @@ def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("path", ABLATIONS, ids=lambda path: path.stem)
-def test_ablations_set_nothing_without_effect(path: Path, preset: str) -> None:
+@pytest.mark.parametrize("path", [*ABLATIONS, WORDS_FIRST], ids=lambda path: path.stem)
+def test_configurations_set_nothing_without_effect(path: Path, preset: str) -> None:
     config = compose(preset, path)
     assert not {key for key, _, _ in differences(compose(preset), config)} & kind_of(config).settings_without_effect(
         config
     )
+
+
+def test_words_first_as_configured_trains_and_translates(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    few = [
+        "network.decoder_layers=3",
+        "text.longest_segment=8",
+        "training.max_updates=30",
+        "training.validate_every=30",
+    ]
+    model = Translator.load(trained(tmp_path / "run", toy_files, *few, config=WORDS_FIRST), "cpu")
+    assert model.config.network.words_first
+    assert model.config.network.ngram_inputs
+    found = model.n_best_translations(["we see a bird."], n_best=1, max_length=20)[0][0]
+    assert model.score(["we see a bird."], [found.text]) == pytest.approx([found.score], abs=1e-4)
 
 
 def test_scores_of_cuts_by_posterior_do_not_depend_on_the_batch(
