@@ -7,7 +7,9 @@ compares the cost of a translation and nothing else. The subword model is one of
 shared vocabulary (text.subword_vocabulary) and the characters a subword stands for in Zulu (4.4). Without --model, the
 SSMT model has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several
 characters each). Repetitions alternate between the systems, so that noise of the machine hits all of them; seconds are
-those of the fastest repetition, and a ratio is the median over all.
+those of the fastest repetition, and a ratio is the median over all. With --cpu-time, the time is that which the process
+was given: on a busy machine with one thread, ratios of that mean something. Memory is that of the tensors which one
+batch has at one time, beyond the weights.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from memory import peak_memory
 from random_models import random_ssmt, random_subword
 from ssmt.model.body import Memory
 from ssmt.model.int8 import use_int8_weights
@@ -103,6 +106,7 @@ def one_character_each(
     """As many subwords as are asked for, whatever they write."""
     scorer = SubwordScorer(model, memory, hypotheses, request)
     scorer.written_length = scorer.request.written_length = torch.ones_like(scorer.written_length)
+    scorer.request.written = scorer.request.written[:, :1]
     return scorer
 
 
@@ -122,14 +126,16 @@ def _decode(
         search_batch(model, scorer, SEARCHES[search], source, request_for(len(block)), SearchOptions(beam=beam))
 
 
-def measure(systems: dict[str, Callable[[], None]], repetitions: int) -> dict[str, list[float]]:
+def measure(
+    systems: dict[str, Callable[[], None]], repetitions: int, clock: Callable[[], float] = time.perf_counter
+) -> dict[str, list[float]]:
     """Seconds of each, in repetitions that alternate between them."""
     taken: dict[str, list[float]] = {name: [] for name in systems}
     for _ in range(repetitions):
         for name, work in systems.items():
-            begun = time.perf_counter()
+            begun = clock()
             work()
-            taken[name].append(time.perf_counter() - begun)
+            taken[name].append(clock() - begun)
     return taken
 
 
@@ -147,6 +153,7 @@ def main() -> None:
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 64])
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--cpu-time", action="store_true", help="of the process, not of the clock on the wall")
     parser.add_argument("--json", type=Path, help="also write the numbers here")
     arguments = parser.parse_args()
     if arguments.model and arguments.set:
@@ -166,12 +173,15 @@ def main() -> None:
             model, config = random_ssmt(preset, *arguments.set)
         baseline = random_subword(config)
         name = "model" if arguments.model else preset
-        print(f"| {name} | beam | batch | ms a sentence | characters/s | times subwords |")
-        print("|:--|--:|--:|--:|--:|--:|", flush=True)
+        print(f"| {name} | beam | batch | ms a sentence | characters/s | times subwords | MB | times subwords |")
+        print("|:--|--:|--:|--:|--:|--:|--:|--:|", flush=True)
         for beam, batch in product(arguments.beams, arguments.batches):
             sources = (texts * batch)[: max(batch, 4)]
             systems = systems_for(model, baseline, sources, arguments, beam, batch)
-            seconds = measure(systems, arguments.repetitions)
+            seconds = measure(
+                systems, arguments.repetitions, time.process_time if arguments.cpu_time else time.perf_counter
+            )
+            megabytes = {system: peak_memory(work) for system, work in systems.items()}
             for system, taken in seconds.items():
                 fastest = min(taken)
                 row = {
@@ -181,12 +191,15 @@ def main() -> None:
                     "batch": batch,
                     "seconds_per_sentence": fastest / len(sources),
                     "characters_per_second": arguments.length * len(sources) / fastest,
+                    "peak_megabytes": megabytes[system],
+                    "memory_ratio_to_subwords": megabytes[system] / megabytes["subwords"],
                     "ratio_to_subwords": statistics.median(map(truediv, taken, seconds["subwords"])),
                 }
                 rows.append(row)
                 print(
                     f"| {system} | {beam} | {batch} | {row['seconds_per_sentence'] * 1e3:.0f} "
-                    f"| {row['characters_per_second']:.0f} | {row['ratio_to_subwords']:.2f} |",
+                    f"| {row['characters_per_second']:.0f} | {row['ratio_to_subwords']:.2f} "
+                    f"| {row['peak_megabytes']:.0f} | {row['memory_ratio_to_subwords']:.2f} |",
                     flush=True,
                 )
         print()

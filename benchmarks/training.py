@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import partial
-from itertools import accumulate
 from operator import truediv
 from pathlib import Path
 from typing import Any
@@ -27,8 +26,8 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.profiler import ProfilerActivity
 
+from memory import peak_memory
 from random_models import made_up_text, subwords_of, target_subwords_of
 from ssmt.config import compose
 from ssmt.lattice import marginal
@@ -130,17 +129,6 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
     return taken
 
 
-def peak_memory(update: Callable[[Batch], None], batch: Batch) -> float:
-    """Megabytes of tensors that exist at one time in an update, beyond those that last (weights, optimiser)."""
-    with torch.profiler.profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profile:
-        update(batch)
-    assert profile.profiler is not None
-    events = profile.profiler.kineto_results.events()
-    changes = sorted((event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]")
-    peak: int = max(accumulate(size for _, size in changes))
-    return peak / 2**20
-
-
 def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]], n: int, repetitions: int) -> Result:
     """Both models of a preset on the same batches of n sentences."""
     ssmt, subword = models(preset, settings, *text)
@@ -162,7 +150,7 @@ def compare(preset: str, settings: list[str], text: tuple[list[str], list[str]],
         if repetition:
             characters += batch.characters
             broken_down.append(parts(ssmt, batch_for(ssmt, *chosen)))
-    peak = {name: peak_memory(update, batch_for(networks[name], *chosen)) for name, update in updates.items()}
+    peak = {name: peak_memory(partial(update, batch_for(networks[name], *chosen))) for name, update in updates.items()}
     return Result(
         preset,
         {name: sum(parameter.numel() for parameter in model.parameters()) for name, model in networks.items()},

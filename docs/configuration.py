@@ -38,7 +38,7 @@ training:
 A key or value that cannot be is refused before anything is written, with the nearest key that exists. Presets serve
 all models; a setting that the chosen model has no use for (the lexicon of `bpe`, say) is named in a warning if you
 changed it (`text.subword_sampling` is refused). The settings of a run are in its `config.json`; `ssmt train --resume`
-keeps to them, but for limits, `patience` and `checkpoint_every`, which may be given anew.
+keeps to them, but for limits, `patience`, `min_epochs` and `checkpoint_every`, which may be given anew.
 """
 
 
@@ -89,7 +89,7 @@ def _allowed(field: FieldInfo) -> str:
     if get_origin(field.annotation) is Literal:
         words = _listed(get_args(field.annotation))
     elif get_origin(field.annotation) is tuple:
-        words = "list of corpora" if kinds[0] is CorpusConfig else "file or list of files"
+        words = "list of corpora" if kinds[0] is CorpusConfig else "text, or a list of texts"
     else:
         (kind,) = kinds
         words = {bool: "`true`, `false`", int: "whole number", float: "number", str: "text"}[kind]

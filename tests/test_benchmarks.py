@@ -10,6 +10,7 @@ import re
 import runpy
 import shlex
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 import torch
 
 from ssmt.config import Config, compose, with_settings
+from ssmt.demo import make_corpus
 from ssmt.demo.comparison import SPLITS
 from ssmt.demo.settings import MODELS
 from ssmt.directory import save_config, save_description, save_weights
@@ -32,6 +34,7 @@ from ssmt.search.subword import SubwordScorer
 from ssmt.search.table import SEARCHES
 from ssmt.text.batch import padded
 from ssmt.text.preparation import TrainingFiles, prepare
+from tests.conftest import Pair
 from tests.models import SOURCES, random_model
 
 ROOT = Path(__file__).parents[1]
@@ -96,12 +99,30 @@ def test_training_runs(run_script: Run, tmp_path: Path) -> None:
     assert all(math.isfinite(result[ratio]) and result[ratio] > 0 for ratio in ("time_ratio", "memory_ratio"))
 
 
+def test_serving_runs(run_script: Run) -> None:
+    pytest.importorskip("fastapi", reason="the extra `serve` is not installed")
+    smaller = f"--preset tiny {TINY} --set text.length_ratio=0.5 --sentences 3 --clients 1 2 --seconds 0.2"
+    printed = run_script(
+        "serving.py", smaller, "--repetitions 1 --overload-seconds 0.5 --deadline 100 --most-clients 9"
+    )
+    (rows,) = tables(printed)
+    assert rows[0][1:5] == ["clients", "sentences a second", "ratio", "processor time, ratio"]
+    assert rows[1][3:5] == ["1.00", "1.00"]
+    names = ["across requests", "each request alone"]
+    assert [row[:2] for row in rows[3:]] == [[name, clients] for name in names for clients in ("1", "2")]
+    assert all(is_number(cell) for row in rows[1:] for cell in row[2:] if cell)
+    overload = re.search(r"Overload: .* ([\d,]+) accepted .*, ([\d,]+) refused .* (\d+) others", printed)
+    assert overload is not None
+    assert (int(overload[1].replace(",", "")) > 0, overload[3]) == (True, "0")
+
+
 def test_decoding_runs(run_script: Run, tmp_path: Path) -> None:
-    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --int8 --json"
+    smaller = f"{TINY} --beams 2 --batches 3 --length 12 --repetitions 1 --threads 1 --cpu-time --int8 --json"
     searches = ["marginal", "dynamic", "mixture"]
     arguments = bench_of_make("decoding"), smaller, tmp_path / "numbers.json", f"--searches {' '.join(searches)}"
     (rows,) = tables(run_script("decoding.py", *arguments))
-    assert rows[0] == ["small", "beam", "batch", "ms a sentence", "characters/s", "times subwords"]
+    of_time, of_memory = ["ms a sentence", "characters/s", "times subwords"], ["MB", "times subwords"]
+    assert rows[0] == ["small", "beam", "batch", *of_time, *of_memory]
     systems = [f"{name}{suffix}" for suffix in ("", " (int8)") for name in ("subwords", *searches)]
     assert [row[:3] for row in rows[1:]] == [[system, "2", "3"] for system in systems]
     assert all(is_number(cell) for row in rows[1:] for cell in row[3:])
@@ -186,6 +207,103 @@ def test_baselines_runs(run_script: Run, tmp_path: Path, toy_files: TrainingFile
     assert [row[2] for row in rows[1:]] == ["1"] * 4, "updates"
     assert all(is_number(cell) for row in rows[1:] for cell in row[1:])
     assert {path.name for path in tmp_path.glob("*.svg")} == {"baselines-bits.svg", "baselines-chrf.svg"}
+
+
+# The paper's tables. A run of the script is killed, the next one does the rest.
+
+SHORT = "--set training.max_updates=3 --set training.chrf_sentences=2 --set text.length_ratio=0.3"
+RESULTS = f"{NETWORK} {SHORT} --seeds 1 2 --languages ss zu --output"
+
+
+@pytest.fixture
+def data_of_results(tmp_path: Path, toy_pairs: list[Pair]) -> Path:
+    """The toy text as if it were Swati and Zulu, and half of it again with cuts that stand for morphemes."""
+    (tmp_path / "data" / "morphology").mkdir(parents=True)
+    parts = {"train": [pair for row, pair in enumerate(toy_pairs) if row % 6], "dev": toy_pairs[::6]}
+    parts["test"] = toy_pairs[3::6]
+    for language in ("ss", "zu"):
+        for part, pairs in parts.items():
+            for ending, side in zip(("en", language), zip(*pairs, strict=True), strict=True):
+                path = tmp_path / "data" / language / f"{part}.{ending}"
+                path.parent.mkdir(exist_ok=True)
+                path.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+        gold = [f"{source}\t{target}\t{target[:2]}|{target[2:]}\n" for source, target in toy_pairs[::2]]
+        (tmp_path / "data" / "morphology" / f"{language}.sentences.tsv").write_text("".join(gold), encoding="utf-8")
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def fewer_results(module: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    smaller = {"HEADLINE": ("ss",), "MORPHOLOGY": ("ss",), "BEAMS": (1, 2), "BEAM_SENTENCES": 3}
+    smaller |= {"SUBSET_SIZE": 4, "GRID_LAYERS": (1,), "GRID_VOCABULARIES": (60,)}
+    for name, value in smaller.items():
+        monkeypatch.setattr(module("paper.systems"), name, value)
+
+
+def kill_after_the_first_job(arguments: list[str | Path]) -> None:
+    """Runs the script as a program until it has said something, and kills it."""
+    command = [sys.executable, BENCHMARKS / "results.py", *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("[1/")
+        process.kill()
+
+
+def written(directory: Path) -> dict[str, bytes]:
+    files = [path for path in directory.rglob("*") if path.is_file()]
+    return {path.relative_to(directory).as_posix(): path.read_bytes() for path in files}
+
+
+def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: None, tmp_path: Path) -> None:
+    output, page = tmp_path / "out", tmp_path / "docs" / "results.md"
+    page.parent.mkdir()
+    options = [*shlex.split(RESULTS), output, "--document", page]
+    kill_after_the_first_job([data_of_results, *options, "--tables", "headline", "--languages", "ss"])
+    finished = {path: path.stat().st_mtime_ns for path in output.rglob("measured/*.json")}
+    assert 1 <= len(finished) < 4, "it was killed in the midst"
+    arguments = data_of_results, RESULTS, output, "--processes 1 --document", page
+
+    said = run_script("results.py", *arguments).splitlines()
+    assert "jobs are done already" in said[0]
+    assert not [line for line in said if "FAILED" in line]
+    assert {path: path.stat().st_mtime_ns for path in finished} == finished, "what was done is not done again"
+    *_, last = re.findall(r"\[(\d+)/(\d+)\]", "\n".join(said))
+    assert last[0] == last[1]
+    text, first = page.read_text(encoding="utf-8"), written(page.parent)
+    assert str(tmp_path) not in text
+    assert {name for name in first if name.endswith(".svg")} == {
+        f"figures/results-{name}.svg" for name in ("curve-ss-bits", "curve-ss-chrf", "compositional", "grid")
+    }
+    assert all(f"]({name})" in text for name in first if name != "results.md"), "every figure is shown"
+    assert rows_below(text, "Table 4")[1][:5].count("not run") == 0
+    assert len(rows_below(text, "Table 4")) == 12
+    assert [row[0] for row in rows_below(text, "Table 7")[1:]] == ["1", "2"]
+    assert re.search(r"`mbr`, .* 50 samples: chrF \d", text)
+    assert [row[2] for row in rows_below(text, "Table 3")[1:]] == ["12", "12", *["not run"] * 4]
+    assert [row[4] for row in rows_below(text, "The headline")[1:]][:2] != ["not run"] * 2
+
+    shutil.rmtree(page.parent)
+    page.parent.mkdir()
+    said = run_script("results.py", *arguments).splitlines()
+    assert len(said) == 2, "nothing is left to do"
+    assert written(page.parent) == first, "byte for byte"
+
+    # What the killed run and the next one have made together is what one makes alone.
+    together, alone = tmp_path / "together", tmp_path / "alone"
+    for folder in ("texts", *(f"60-minutes/ss/{system}-{seed}" for system in ("bpe", "ssmt") for seed in (1, 2))):
+        shutil.copytree(output / folder, together / folder)
+    for path in (*together.rglob("measured/morphemes.json"), *together.rglob("measured/dev.*.json")):
+        path.unlink()  # of other tables
+    alone_page, together_page = tmp_path / "alone.md", tmp_path / "together.md"
+    headline = "--processes 1 --tables headline --figures", tmp_path / "other", "--document"
+    run_script("results.py", data_of_results, RESULTS, alone, *headline, alone_page)
+    run_script("results.py", data_of_results, RESULTS, together, "--document-only", *headline, together_page)
+    assert together_page.read_text(encoding="utf-8") == alone_page.read_text(encoding="utf-8")
+
+
+def rows_below(text: str, title: str) -> list[list[str]]:
+    """The first table of a section."""
+    return tables(text[text.index(f"## {title}") :])[0]
 
 
 @pytest.fixture
@@ -282,6 +400,26 @@ def test_all_stages_of_dpe_take_the_time_of_the_other_models(module: Callable[[s
     dpe, bpe = (baselines.config_of(model, "tiny", 30, []) for model in ("dpe", "bpe"))
     assert bpe.training.max_minutes == 30
     assert 28 < dpe.training.max_minutes + dpe.of_segmenter.training.max_minutes < 30
+
+
+def test_languages(run_script: Run, tmp_path: Path) -> None:
+    """Three languages that are parts of the demo's one, in sizes that teach nothing."""
+    sentences = make_corpus(500, held_out=50)
+    for place, language in enumerate(("xh", "zu", "ss")):
+        (tmp_path / "data" / language).mkdir(parents=True)
+        for part, chosen in (("train", sentences.train[place * 60 : place * 60 + 60]), ("dev", sentences.dev[:6])):
+            for ending, lines in (("en", [s.english for s in chosen]), (language, [s.target for s in chosen])):
+                path = tmp_path / "data" / language / f"{part}.{ending}"
+                path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    small = f"--updates 2 --validations 1 --few 20 --samples 0 --beam 1 {TINY} --set training.chrf_sentences=2"
+    options = f"--model bpe {small} --set text.longest_source=400 --set text.longest_target=400"
+    printed = run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options)
+    for title in ("joint: xh", "joint: zu", "joint: ss", "transfer: ss", "back: ss"):
+        assert f"## bpe, {title}" in printed
+    for name in ("then ss alone", "from zu", "half and back-translation"):
+        assert name in printed
+    assert (tmp_path / "runs" / "bpe" / "transfer.svg").read_text().count("<svg") == 1
+    assert run_script("languages.py", tmp_path / "data", f"--output {tmp_path / 'runs'}", options) == printed
 
 
 def test_preparation_is_measured_also_when_it_is_interrupted(run_script: Run) -> None:

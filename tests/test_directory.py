@@ -16,8 +16,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from ssmt import tensors
-from ssmt.directory import WEIGHTS, load_model, save_weights
+from ssmt.config import with_settings
+from ssmt.directory import WEIGHTS, load_description, load_model, save_description, save_weights
 from ssmt.errors import UserError
+from ssmt.registry import build
 from ssmt.translator import Translator
 
 
@@ -53,6 +55,15 @@ def test_weights_of_half_the_size_are_weights(copy: Path) -> None:
     change_weight(copy, lambda weight: weight.half())
     model, _ = load_model(copy, torch.device("cpu"))
     assert {parameter.dtype for parameter in model.parameters()} == {torch.float32}
+
+
+def test_a_lexicon_by_first_character_can_be_loaded(copy: Path) -> None:
+    vocabulary, config = load_description(copy)
+    config = with_settings(config, ["network.lexicon_by_first_character=true"])
+    save_description(copy, vocabulary, config)
+    save_weights(copy, build(vocabulary, config).state_dict())
+    model, _ = load_model(copy, torch.device("cpu"))
+    assert "segments.classes.logits.weight" in model.state_dict()
 
 
 def test_finite_weights_whose_results_are_not_are_recognised(copy: Path) -> None:

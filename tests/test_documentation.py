@@ -147,7 +147,10 @@ def test_figures_of_the_pages_can_be_drawn(tmp_path: Path) -> None:
     run.train(tmp_path / "run", torch.device("cpu"), Reporter())
     run_script("figures/make.py", tmp_path / "run", "--output", tmp_path)
     drawn = {path.name for path in tmp_path.glob("*.svg")} | MEASURED_FIGURES
-    assert drawn == {path.name for path in (ROOT / "docs" / "figures").glob("*.svg")}
+    there = {path.name for path in (ROOT / "docs" / "figures").glob("*.svg")}
+    assert drawn == {name for name in there if not name.startswith("results-")}, (
+        "those are drawn by benchmarks/results.py"
+    )
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,31 @@ def test_the_verbs_take_the_language(trained: tuple[Path, Messages], ssmt: Ssmt,
     assert ssmt("segment", directory, *both, "--to", "aa").out.replace("-", "") == "tibona into.\n"
 
 
+def test_evaluation_has_a_table_for_each_language_and_the_mean(
+    trained: tuple[Path, Messages],
+    model: Translator,
+    ssmt: Ssmt,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    rows = [(row[0], row[1 + k], language) for row in sentences()[::12] for k, language in enumerate(LANGUAGES)]
+    (tmp_path / "test.tsv").write_text("".join("\t".join(row) + "\n" for row in rows))
+    outcome = ssmt(
+        *("evaluate", "--model", f"m={trained[0]}", "--pairs", tmp_path / "test.tsv", "--samples", 0, "--beam", 2),
+        *("--json", "--save-translations", tmp_path / "kept"),
+    )
+    record = json.loads(outcome.out)
+    expected = {}
+    kept = (tmp_path / "kept" / "m.txt").read_text().splitlines()
+    for language in LANGUAGES:
+        places = [place for place, row in enumerate(rows) if row[2] == language]
+        texts = model.into(language).translate([rows[place][0] for place in places], beam=2).texts
+        assert [kept[place] for place in places] == texts
+        expected[language] = sacrebleu.corpus_chrf(texts, [[rows[place][1] for place in places]]).score
+        (scores,) = [score["score"] for score in record["languages"][language]["scores"] if score["metric"] == "chrF"]
+        assert scores == pytest.approx(expected[language])
+    assert record["mean"]["m"]["chrF"] == pytest.approx(sum(expected.values()) / 2)
+
+
 # What is learnt from the text
 
 

@@ -27,7 +27,8 @@ LAYERS: list[set[str]] = [
     {"registry"},
     {"directory"},
     {"translator", "training"},
-    {"evaluation", "interop", "interface"},
+    {"records"},
+    {"evaluation", "interop", "interface", "serve", "backtranslation"},
     {"demo"},
     {"cli"},
     {"", "__main__"},  # the package itself, which names what users import; and `python -m ssmt`

@@ -170,14 +170,8 @@ def prefix_masses(translator: Translator, source: str, target: str) -> tuple[lis
     shares, logs = [], []
     for symbol in symbols:
         total = float(scorer.extensions()[0, symbol])
-        ages, log_a, parts = scorer.open.length.tolist(), scorer.log_a, []
-        for segment in range(len(ages)):  # one start at a time: the others get the probability 0
-            scorer.log_a = torch.full_like(log_a, lattice.NEG_INF).index_copy(
-                0, torch.tensor([segment]), log_a[segment : segment + 1]
-            )
-            parts.append(math.exp(float(scorer.extensions()[0, symbol]) - total))
-        scorer.log_a = log_a
-        shares.append(dict(zip(ages, parts, strict=True)))
+        by_length = scorer.masses_by_length()[:, 0, symbol]
+        shares.append({age: share for age, share in enumerate((by_length / by_length.sum()).tolist()) if share > 0})
         logs.append(total)
         scorer.advance(torch.tensor([0]), symbol.unsqueeze(0))
     return shares, logs

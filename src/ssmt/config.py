@@ -256,6 +256,7 @@ class TrainingConfig(Section):
         description="stop after this many minutes of CPU time in updates, whatever else the machine does",
     )
     patience: int | None = Field(5, ge=1, le=MANY, description="stop after this many validations without improvement")
+    min_epochs: int | None = Field(None, ge=1, le=MANY, description="passes over the data that patience does not end")
     batch_characters: int = Field(8000, ge=1, le=MANY, description="target characters of a batch, padding included")
     language_temperature: float = Field(
         1.5,
@@ -308,6 +309,30 @@ class TrainingConfig(Section):
         return self
 
 
+class StartConfig(Section):
+    """The model that training begins with, where it does not begin with nothing; see docs/data.md."""
+
+    model: str | None = Field(None, description="its directory")
+    digest: str | None = Field(None, description="SHA-256 of its weights, which the run writes down when it begins")
+    take: tuple[str, ...] = Field((), description="take only these of its parts, such as encoder (none named: all)")
+    freeze: tuple[str, ...] = Field((), description="parts that stay as they are, such as decoder.embedding")
+    extend: bool = Field(
+        True,
+        description="add what its vocabulary lacks: characters, languages, and lexicon entries up to text.lexicon_size",
+    )
+
+    @field_validator("take", "freeze", mode="before")
+    @classmethod
+    def _one_or_several(cls, parts: Any) -> Any:
+        return (parts,) if isinstance(parts, str) else parts
+
+    @model_validator(mode="after")
+    def _check(self) -> StartConfig:
+        if self.model is None and (self.take or self.freeze):
+            raise ValueError("take and freeze go with a model to begin with")
+        return self
+
+
 class SegmenterConfig(Section):
     """The first model of dpe, which cuts the second one's training text; what is not here is as in the run."""
 
@@ -338,6 +363,7 @@ class Config(Section):
     text: TextConfig = TextConfig()
     network: NetworkConfig = NetworkConfig()
     training: TrainingConfig = TrainingConfig()
+    start: StartConfig = StartConfig()
     segmenter: SegmenterConfig = SegmenterConfig()
 
     @property
@@ -355,6 +381,11 @@ class Config(Section):
             },
             "network": {"characters": segmenter.characters, "lexicon": True},
             "training": {key: value for key, value in limits.items() if value is not None},
+            "start": {
+                "model": self.start.model and str(Path(self.start.model) / "segmenter"),
+                "digest": None,
+                "freeze": (),  # parts of the second model
+            },
         }
         return changed(self, changes, "segmenter")
 
@@ -391,6 +422,16 @@ def compose(preset: str = "base", file: str | Path | None = None, settings: Sequ
     if preset not in PRESETS:
         raise UserError(f"There is no preset {preset!r}{did_you_mean(preset, PRESETS)}; known: {', '.join(PRESETS)}")
     layers: list[Layer] = [(f"preset {preset}", PRESETS[preset])]
+    if file is not None:
+        layers.append((str(file), _read_yaml(file)))
+    return _validated([*layers, *map(_parse_setting, settings)])
+
+
+def compose_from(old: Config, file: str | Path | None = None, settings: Sequence[str] = ()) -> Config:
+    """The settings of a model that another run begins with, changed by a YAML file, changed by single settings. What
+    is of its own text and its own beginning is left out."""
+    content = old.model_dump(exclude={"data": True, "start": True, "text": {"length_ratio"}})
+    layers: list[Layer] = [("the model that training begins with", content)]
     if file is not None:
         layers.append((str(file), _read_yaml(file)))
     return _validated([*layers, *map(_parse_setting, settings)])

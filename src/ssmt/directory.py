@@ -1,6 +1,7 @@
 """A model is a directory: config.json, model.safetensors, source.model (imported models: source.json), and of the
 target alphabet.json and lexicon.txt or, where text is cut before training, target.model (bpe and ulm; none if the
-languages share their subwords) or target.txt (dpe). `segmenter/` is the model directory of dpe's first model.
+languages share their subwords) or target.txt (dpe). `segmenter/` is the model directory of dpe's first model, and
+`from/` that of the model which a run began with: until the run has weights of its own, it is the model.
 
 Nothing in it can run code when it is loaded.
 """
@@ -22,6 +23,7 @@ from ssmt.registry import build, kind_of
 from ssmt.text.vocabulary import BothSides
 
 CONFIG, WEIGHTS, SEGMENTER = "config.json", "model.safetensors", "segmenter"
+FROM = "from"  # in a run's directory: the model that it began with
 VOCABULARIES = ("source.model", "source.json", "target.model", "target.txt", "alphabet.json", "lexicon.txt")
 _DIGEST = "vocabulary"  # in the state of the weights' file
 _FLOATS = {"F64", "F32", "F16", "BF16"}  # what weights are kept in, by safetensors' names
@@ -41,10 +43,10 @@ def save_config(directory: Path, config: Config) -> None:
 
 def save_weights(directory: Path, weights: dict[str, Tensor]) -> None:
     """The weights of a directory's model, with a digest of the vocabulary that they belong to."""
-    tensors.save(directory / WEIGHTS, weights, {_DIGEST: _digest(directory)})
+    tensors.save(directory / WEIGHTS, weights, {_DIGEST: vocabulary_digest(directory)})
 
 
-def _digest(directory: Path) -> str:
+def vocabulary_digest(directory: Path) -> str:
     """Of the vocabulary's files: another vocabulary of the same size would make garbage without a word."""
     content = hashlib.sha256()
     for name in VOCABULARIES:
@@ -70,6 +72,8 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
     config = load_config(directory)
     path = directory / WEIGHTS
     if not path.exists():
+        if (directory / FROM / CONFIG).exists():
+            return load_model(directory / FROM, device)
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
     require_regular(path)
     vocabulary = kind_of(config).vocabulary.load(directory)
@@ -78,7 +82,7 @@ def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel,
         weights, state = tensors.load(path, foreign=True)
     except tensors.DamagedError as error:
         raise UserError(f"{path}: is damaged ({error}); copy it anew, or train on from its checkpoints") from None
-    if state.get(_DIGEST, digest := _digest(directory)) != digest:
+    if state.get(_DIGEST, digest := vocabulary_digest(directory)) != digest:
         raise UserError(
             f"{path}: was trained with another vocabulary than the one beside it; copy the whole directory anew"
         )

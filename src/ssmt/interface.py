@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ssmt.config import Preset, compose
-from ssmt.errors import Stopped
+from ssmt.config import Preset, compose, compose_from
+from ssmt.directory import load_config
+from ssmt.errors import Stopped, UserError
 from ssmt.progress import Reporter, reporter_here
 from ssmt.registry import warn_of_changes_without_effect
 from ssmt.text.preparation import TrainingFiles
@@ -31,6 +33,7 @@ def train(
     max_updates: int | None = None,
     max_epochs: int | None = None,
     seed: int | None = None,
+    start: str | Path | None = None,
     device: str = "auto",
     reporter: Reporter | None = None,
 ) -> Translator:
@@ -39,6 +42,7 @@ def train(
         model = ssmt.train("train.en", "train.zu", "dev.en", "dev.zu", "runs/zulu", max_minutes=15)
         model.translate(["Ministers discussed the report."]).texts
 
+    `start` is a model directory to begin with: its weights, its vocabulary and its settings (`docs/data.md`).
     `output` is the new model's directory. Called again with the same arguments, a run that was stopped goes on, and one
     that is over is only loaded. `preset` is tiny, small or base (none: chosen by device and data); `config` is a YAML
     file of settings, `settings` are single ones ("training.learning_rate=0.001"). Progress is shown below a notebook's
@@ -51,12 +55,19 @@ def train(
     files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
 
     def begin_or_adopt() -> None:
-        start: Preset = preset or "base"
-        if preset is None and config is None:
-            start, why = choose_preset(processes.device, files.data.train)
-            reporter.say(why)
-        chosen = compose(start, config, [f"model={model}", *settings, *given])
-        warn_of_changes_without_effect(compose(start), chosen, reporter)
+        if start is not None:
+            if preset is not None:
+                raise UserError("preset: a run that begins with a model has that model's settings; leave it out")
+            old = load_config(Path(start))
+            begun = f"start={json.dumps({'model': str(start)})}"
+            before, chosen = compose_from(old), compose_from(old, config, [begun, *settings, *given])
+        else:
+            base: Preset = preset or "base"
+            if preset is None and config is None:
+                base, why = choose_preset(processes.device, files.data.train)
+                reporter.say(why)
+            before, chosen = compose(base), compose(base, config, [f"model={model}", *settings, *given])
+        warn_of_changes_without_effect(before, chosen, reporter)
         run.begin_or_adopt(files, Path(output), chosen, reporter)
 
     with together(device) as processes:

@@ -116,7 +116,7 @@ def _unused_by_pieces(config: Config) -> set[str]:
 
 
 _SUBWORDS = partial(
-    Kind, SubwordTransformer, SubwordVocabulary, SubwordScorer, searches=("beam", "sample"), score_type="tokens"
+    Kind, SubwordTransformer, SubwordVocabulary, SubwordScorer, searches=("beam", "sample", "mbr"), score_type="tokens"
 )
 _CUT_BEFORE = partial(_SUBWORDS, SubwordSegmenter, settings_without_effect=_unused_by_subwords)
 
@@ -126,7 +126,7 @@ KINDS: dict[str, Kind] = {
         Vocabulary,
         MarginalScorer,
         LatticeSegmenter,
-        searches=("marginal", "dynamic", "mixture", "sample"),
+        searches=("marginal", "dynamic", "mixture", "sample", "mbr"),
         score_type="marginal",
         settings_without_effect=_unused_by_segmental,
         learn=learn_segmental,

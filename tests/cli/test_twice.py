@@ -18,7 +18,7 @@ from tests.cli.test_help import verbs
 @pytest.mark.parametrize(
     ("call", "option"),
     [
-        ("train --source a.en --source b.en --target a.fi --target b.fi -o run", "--source is given 2 times"),
+        ("train --config a.yaml --config b.yaml -o run", "--config is given 2 times"),
         ("translate model -i a --input b", "--input is given 2 times"),
         ("translate model --beam=3 --beam 4", "--beam is given 2 times"),
         ("segment model --target a --target b", "--target is given 2 times"),

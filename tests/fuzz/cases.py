@@ -21,7 +21,7 @@ from tests.fuzz.mutations import ODD_NUMBERS, ODD_TEXTS, ODD_VALUES, mutate, odd
 from tests.fuzz.world import KINDS, TINY, UPDATES
 from tests.interop.original import Shape, checkpoint_of, random_tensors, write_files
 
-SEGMENTAL_SEARCHES = ("marginal", "dynamic", "mixture", "sample")
+SEGMENTAL_SEARCHES = ("marginal", "dynamic", "mixture", "sample", "mbr")
 
 
 @dataclass
@@ -67,7 +67,7 @@ def text_call(model: str, place: Path, rng: random.Random, source: bytes, target
     match rng.choice(["translate", "segment", "score"]):
         case "translate":
             if rng.random() < 0.5:
-                names = SEGMENTAL_SEARCHES if model in ("ssmt", "imported") else ("beam", "sample")
+                names = SEGMENTAL_SEARCHES if model in ("ssmt", "imported") else ("beam", "sample", "mbr")
                 options += ["--search", rng.choice(names)]
             options += rng.choice([[], ["--beam", "1"], ["--n-best", "3"], ["--max-length", "12"], ["--int8"]])
             options += rng.choice([[], ["--segmented"]])

@@ -204,9 +204,10 @@ def test_scores_of_every_next_character(model: SSMT) -> None:
         length = len(case["prefix_ids"]) - 1 - case["prev_seg_end"]
         may_end = is_word | (torch.arange(len(is_word)) != alphabet.eom) & (length == 0)
         may_go_on = is_word & (length + 1 < model.segments.longest)
+        every = torch.arange(len(is_word))
         for found, legal, expected in (
             (search.longer_than(open, may_go_on.unsqueeze(0))[0], may_go_on, case["con"]),
-            (search.endings(open, may_end.unsqueeze(0))[0], may_end, case["end"]),
+            (search.endings(open, torch.zeros_like(every), every), may_end, case["end"]),
         ):
             theirs = torch.tensor(expected)
             assert torch.equal(theirs > MASKED, legal)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import torch
 
@@ -10,7 +12,7 @@ from ssmt.model.body import Memory
 from ssmt.model.layers import Embedding
 from ssmt.model.ngrams import NgramInputs
 from ssmt.model.ssmt import SSMT
-from ssmt.model.transformer import Decoder, Encoder
+from ssmt.model.transformer import LEAST, Decoder, DecoderLayer, Encoder
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.lexicon import Lexicon
 from ssmt.text.vocabulary import Vocabulary
@@ -138,3 +140,33 @@ def test_middle_layers_run_once_a_word() -> None:
     decoder.decoder_layers()[1].register_forward_hook(lambda layer, inputs, output: lengths.append(output.shape[1]))
     decoder.states(after_start(torch.tensor([[*ALPHABET.encode("abc ab c").tolist(), EOS]])), memory)
     assert lengths == [3]  # before the first word, and after each blank
+
+
+@torch.no_grad()
+def test_a_plan_is_where_a_layer_looks_and_is_followed_with_a_weight_a_head() -> None:
+    torch.manual_seed(0)
+    config = NetworkConfig(width=8, heads=2, feedforward=16)
+    planner, follower = (
+        DecoderLayer(config, self_attention=False, follows_plan=follows).eval() for follows in (False, True)
+    )
+    states, x = torch.randn(2, 5, 8), torch.randn(2, 3, 8)
+    mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
+    memory = Memory(states, mask)
+
+    planned, plan = planner.planning(x, memory)
+    torch.testing.assert_close(planned, planner(x, memory))
+    assert plan is not None
+    torch.testing.assert_close(plan.exp().sum(dim=2), torch.full((2, 3), 1 + 5 * LEAST))
+    torch.testing.assert_close(plan[1, :, 3:].exp(), torch.full((3, 2), LEAST))
+
+    assert follower.plan_weight is not None
+    follower.plan_weight.copy_(torch.tensor([0.0, 2.0]))
+    attention = follower.cross_attention
+    keys, values = attention.keys_values(states)
+    logits = attention.split(attention.query(follower.cross_residual.enter(x))) @ keys.transpose(2, 3) / 2
+    logits = logits + torch.stack([torch.zeros_like(plan), 2 * plan], dim=1)
+    weights = logits.masked_fill(~mask[:, None, None, :], -math.inf).softmax(dim=3)
+    crossed = x + attention.output((weights @ values).transpose(1, 2).flatten(2))
+    expected = crossed + follower.feedforward(follower.feedforward_residual.norm(crossed))
+    torch.testing.assert_close(follower(x, memory, plan), expected)
+    assert planner.planning(x, None)[1] is None

@@ -45,6 +45,8 @@ def test_masses_are_the_probabilities_of_prefixes(variant: dict[str, Any]) -> No
     prefix: tuple[int, ...] = ()
     for character in [*alphabet.encode("abba ab aaabab b").tolist(), None]:
         masses = scorer.extensions()[0]
+        by_length = scorer.masses_by_length().sum(dim=0)[0].log() + scorer.total
+        torch.testing.assert_close(by_length[literal.generable()], masses[literal.generable()])
         for id in literal.generable():
             extended = (*prefix, id)
             expected = literal.alpha(extended)[-1] if id == alphabet.eos else literal.prefix_mass(extended)
@@ -61,6 +63,14 @@ def test_the_score_is_the_score_of_the_output(variant: dict[str, Any], beam: int
     texts, segments, scores = model.translate(SOURCES, beam=beam)
     assert all("".join(few) == text for few, text in zip(segments, texts, strict=True))
     assert scores == pytest.approx(model.score(SOURCES, texts), abs=1e-4)
+
+
+def test_a_large_alphabet_has_no_table_of_its_trie(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = translator(random_model(ngram_inputs=True)).translate(SOURCES)
+    monkeypatch.setattr("ssmt.text.lexicon.DENSE_TRIE_CELLS", 0)
+    found = translator(random_model(ngram_inputs=True)).translate(SOURCES)
+    assert found.texts == expected.texts
+    assert found.scores == pytest.approx(expected.scores, abs=1e-6)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -38,6 +38,8 @@ def model() -> Translator:
         ("seed", -1),
         ("normalise", "words"),
         ("stop", "early"),
+        ("candidates", 0),
+        ("candidates_from", "thin air"),
     ],
 )
 def test_a_value_that_makes_no_sense_is_named(model: Translator, name: str, value: Any) -> None:
@@ -50,7 +52,7 @@ def test_a_value_that_makes_no_sense_is_named(model: Translator, name: str, valu
 def test_an_option_that_is_none_is_named_with_the_nearest(model: Translator) -> None:
     with pytest.raises(UserError, match="no option 'beem'; did you mean 'beam'"):
         model.translate(SOURCES, beem=3)
-    with pytest.raises(UserError, match="no search 'marginale'; it has marginal, dynamic, mixture, sample"):
+    with pytest.raises(UserError, match="no search 'marginale'; it has marginal, dynamic, mixture, sample, mbr"):
         model.translate(SOURCES, search="marginale")
 
 
@@ -72,6 +74,8 @@ def test_every_search_takes_its_own_options_and_no_others(search: Any) -> None:
         "average_next": True,
         "temperature": 0.5,
         "seed": 3,
+        "candidates": 7,
+        "candidates_from": "beam",
     }
     for name, value in others.items():
         options = SearchOptions(**{name: value})

@@ -29,6 +29,12 @@ from tests.training.runs import Messages
         ),
         ({"max_cpu_minutes": 4}, {"seconds": 240.0, "cpu_seconds": 239.0}, None),
         ({"patience": 3}, {"validations_since_best": 3}, Limit("patience", "no improvement in 3 validations")),
+        ({"patience": 3, "min_epochs": 25}, {"validations_since_best": 9, "epoch": 24}, None),
+        (
+            {"patience": 3, "min_epochs": 25},
+            {"validations_since_best": 9, "epoch": 25},
+            Limit("patience", "no improvement in 3 validations"),
+        ),
         ({"max_updates": 2}, {"update": 1}, None),
     ],
 )

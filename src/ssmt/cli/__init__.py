@@ -9,12 +9,15 @@ from typing import Annotated, NoReturn
 import typer
 
 from ssmt.cli import (  # noqa: F401 (registers the verbs)
+    backtranslate,
+    clean,
     compositional,
     demo,
     doctor,
     evaluate,
     interop,
     report,
+    serve,
     sweep,
     train,
     translate,

@@ -20,7 +20,12 @@ from ssmt.cli.shared import Verb, app, write_json
 from ssmt.version import __version__
 
 # How a distribution is imported, where that is not its own name.
-MODULES = {"pyyaml": "yaml", "subword-nmt": "subword_nmt"}
+MODULES = {
+    "pyyaml": "yaml",
+    "subword-nmt": "subword_nmt",
+    "python-multipart": "python_multipart",
+    "prometheus-client": "prometheus_client",
+}
 NOT_FOR_USERS = ("dev",)  # extras
 
 

@@ -24,20 +24,30 @@ from ssmt.cli.results import (
     write_plot,
     write_results,
 )
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, app, reporter, set_threads
 from ssmt.errors import UserError
 from ssmt.files import STANDARD_STREAM, require_other_file, require_place
 
 
 @app.command(cls=ManyValues)
 def evaluate(
-    reference: Annotated[list[str], typer.Option(metavar="F", help="Reference translations, in one file or several.")],
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(metavar="F", help="Reference translations, in one file or several.", show_default=False),
+    ] = None,
     hypothesis: Annotated[
         list[str] | None,
         typer.Option(metavar="[NAME=]F", help="A system's translations, one a line.", show_default=False),
     ] = None,
     model: ModelsOption = None,
     source: Annotated[str | None, typer.Option(metavar="F", help="Source text, for --model to translate.")] = None,
+    pairs: Annotated[
+        str | None,
+        typer.Option(
+            metavar="F", help="Or sources and references in one file, which can have several languages: TSV, JSON, TMX."
+        ),
+    ] = None,
+    to: ToOption = None,
     baseline: Annotated[
         str | None, typer.Option(metavar="NAME", help="Whom the others are tested against.", show_default="the first")
     ] = None,
@@ -81,14 +91,18 @@ def evaluate(
     if not hypotheses and not models:
         raise UserError("Nothing to evaluate: give --hypothesis NAME=FILE or --model NAME=DIR")
     require_place(output)
-    require_other_file(output, *reference, *hypotheses.values(), source, *(subset or []))
+    if not reference and pairs is None:
+        raise UserError("Nothing to evaluate against: give --reference FILE or --pairs FILE")
+    require_other_file(output, *(reference or []), pairs, *hypotheses.values(), source, *(subset or []))
     set_threads(threads)
     spelt = {name.lower(): name for name in METRICS}
     evaluation = evaluate_systems(
-        reference,
+        reference or [],
         hypotheses=hypotheses,
         models=models,
         source=source,
+        pairs=pairs,
+        to=to,
         subsets=subset or [],
         metrics=[spelt.get(name.lower(), name) for name in metric or METRICS],
         baseline=baseline,

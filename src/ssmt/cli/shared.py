@@ -11,21 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 import typer.core
 
-from ssmt.config import OTHER_NAMES
+from ssmt.config import OTHER_NAMES, CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.files import as_json
-from ssmt.progress import Reporter, TerminalReporter, tracked
+from ssmt.progress import Reporter, TerminalReporter, plural, tracked
+from ssmt.records import Record, has_content
 from ssmt.text.lines import read_lines, read_parallel
 
 if TYPE_CHECKING:
     import torch
 
-    from ssmt.config import CorpusConfig, Preset
+    from ssmt.config import Preset
     from ssmt.translator import Translator
 
 VERBS = (
     "demo",
+    "clean",
     "train",
+    "backtranslate",
     "translate",
     "segment",
     "score",
@@ -34,12 +37,13 @@ VERBS = (
     "compositional",
     "report",
     "sweep",
+    "serve",
+    "api-key",
     "config",
     "doctor",
 )
 # What people ask for that other programs have.
 OTHER_VERBS = {
-    "serve": "a server is not there yet. `ssmt translate MODEL` stays loaded and answers each line as it comes",
     **dict.fromkeys(("generate", "interactive", "decode", "predict", "infer"), "`ssmt translate MODEL` translates"),
     **dict.fromkeys(("test", "eval"), "`ssmt evaluate` scores translations"),
     **dict.fromkeys(("tokenize", "tokenise"), "`ssmt segment MODEL` cuts words; nothing need be tokenised"),
@@ -100,6 +104,10 @@ app = typer.Typer(
 reporter = TerminalReporter()
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
+ModelsArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="MODEL...", help="A model directory; several translate together.", show_default=False),
+]
 SourceOption = Annotated[str, typer.Option(metavar="F", help="Source text, one sentence a line; - is standard input.")]
 TargetOption = Annotated[str, typer.Option(metavar="F", help="Target text, line i belongs to source line i.")]
 OutputOption = Annotated[str, typer.Option("--output", "-o", metavar="F", help="Where to write; - is standard output.")]
@@ -118,7 +126,6 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", s
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
 
-Record = dict[str, Any]  # what is written for one line
 BLOCK = 2000  # lines that are read, computed and written together
 
 
@@ -151,6 +158,19 @@ def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Pres
     return chosen
 
 
+def corpora_of(sides: dict[str, list[str] | None], both: Sequence[str] | None) -> Iterator[CorpusConfig]:
+    """The corpora that options name: one of files for each side, one of files with both."""
+    counts = {option: len(paths or ()) for option, paths in sides.items()}
+    if len({*counts.values()}) > 1:
+        listed = " and ".join(f"{option} {plural(count, 'time')}" for option, count in counts.items())
+        raise UserError(f"There must be as many files of one side as of the other: {listed}")
+    source, target = sides.values()
+    if source and target:
+        yield CorpusConfig(source=tuple(source), target=tuple(target))
+    if both:
+        yield CorpusConfig(pairs=tuple(both))
+
+
 def reporter_beside(stream: TextIO) -> Reporter:
     """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch."""
     return Reporter() if stream.isatty() else reporter
@@ -162,19 +182,23 @@ def exit_status(signal: str) -> int:
 
 
 def load_translator(
-    model: Path,
+    model: Path | list[Path],
     device: str,
     threads: int | None,
     pretokenised: bool = False,
     int8: bool = False,
     to: str | None = None,
 ) -> Translator:
-    from ssmt.translator import Translator
+    from ssmt.translator import EnsembleTranslator, Translator
 
     set_threads(threads)
-    translator = Translator.load(model, device, pretokenised, int8)
+    models = [model] if isinstance(model, Path) else model
+    if len(models) > 1:
+        translator: Translator = EnsembleTranslator.of(models, device, pretokenised, int8)
+    else:
+        translator = Translator.load(models[0], device, pretokenised, int8)
     if to is None and translator.languages:
-        raise UserError(f"{model}: translates into {', '.join(translator.languages)}; --to says into which")
+        raise UserError(f"{models[0]}: translates into {', '.join(translator.languages)}; --to says into which")
     return translator if to is None else translator.into(to)
 
 
@@ -190,19 +214,16 @@ def over_lines(
     of_block: Callable[[list[int]], list[Record]],
     title: str,
     stream: TextIO,
-    skip_empty_targets: bool = True,
+    empty_targets: bool = False,
 ) -> Iterator[tuple[int, Record | None]]:
-    """Every line with its record, in order; an empty source (or target) has none and gives an empty line. `stream` is
-    where they will be written."""
-
-    def has_content(row: int) -> bool:
-        if sources is not None and not sources[row].strip():
-            return False
-        return bool(targets[row].strip()) or not skip_empty_targets
+    """Every line with its record, in order; an empty source (or target, unless it may be empty) has none and gives an
+    empty line. `stream` is where they will be written."""
 
     for first in tracked(reporter_beside(stream), range(0, len(targets), BLOCK), title, -(-len(targets) // BLOCK)):
         block = range(first, min(first + BLOCK, len(targets)))
-        rows = [row for row in block if has_content(row)]
+        rows = [
+            row for row in block if has_content(None if sources is None else sources[row], targets[row], empty_targets)
+        ]
         with renumbered([row + 1 for row in rows]):
             records = dict(zip(rows, of_block(rows) if rows else [], strict=True))
         for row in block:

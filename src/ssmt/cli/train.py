@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,14 +15,22 @@ from ssmt.cli.shared import (
     Verb,
     app,
     chosen_preset,
+    corpora_of,
     exit_status,
     reporter,
     set_threads,
 )
-from ssmt.config import Config, CorpusConfig, DataConfig, Preset, commented_yaml, compose, with_settings
+from ssmt.config import (
+    Config,
+    DataConfig,
+    Preset,
+    commented_yaml,
+    compose,
+    compose_from,
+    with_settings,
+)
 from ssmt.errors import UserError
 from ssmt.files import keeping_streams
-from ssmt.progress import plural
 
 
 @app.command(cls=Verb)
@@ -61,6 +68,20 @@ def train(
     max_updates: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N updates.")] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Stop after N epochs.")] = None,
     max_minutes: Annotated[float | None, typer.Option(min=0, metavar="N", help="Stop after N minutes.")] = None,
+    from_: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="MODEL", help="Begin with this model's weights, vocabulary and settings."),
+    ] = None,
+    take: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PART", help="With --from: take only this part, such as encoder; can be given many times."
+        ),
+    ] = None,
+    freeze: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PART", help="With --from: leave this part as it is, such as encoder.embedding."),
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output; needs no files.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = None,
     threads: ThreadsOption = None,
@@ -72,6 +93,7 @@ def train(
     model directory, beside the run's checkpoints and log. Ctrl-C stops it; --resume goes on exactly where it stopped.
     `dpe` trains two models, one after the other; limits of time and updates are for each of them.
     """
+    from ssmt.directory import load_config
     from ssmt.registry import warn_of_changes_without_effect
     from ssmt.training import run
     from ssmt.training.distributed import is_restarted, together
@@ -97,7 +119,14 @@ def train(
             asked = compose(preset or "base", config, settings) if given else None
             run.adopt(output, lambda saved: asked or with_settings(saved, settings))
             return
-        listed = compose(preset or "base", config, settings).data
+        if from_ is not None and preset is not None:
+            raise UserError("--preset: a run --from a model has that model's settings; change single ones with --set")
+        if from_ is None and (take or freeze):
+            raise UserError("--take and --freeze go with --from MODEL")
+        old = None if from_ is None else load_config(from_)
+        begun = {"model": str(from_), "take": list(take or []), "freeze": list(freeze or [])}
+        changed = settings if from_ is None else [f"start={json.dumps(begun)}", *settings]
+        listed = (compose_from(old, config, changed) if old else compose(preset or "base", config, changed)).data
         missing = [
             option
             for part, (sides, both) in files.items()
@@ -107,10 +136,13 @@ def train(
         if missing:
             nothing = f" ({output} holds no run to resume)" if resume else ""
             raise UserError(f"A new run needs {', '.join(missing)}{nothing}")
-        data = DataConfig(**{part: (*getattr(listed, part), *_corpora(*of_part)) for part, of_part in files.items()})
-        start = preset or ("base" if config else chosen_preset(processes.device, data.train))
-        composed = compose(start, config, settings)
-        warn_of_changes_without_effect(compose(start), composed, reporter)
+        data = DataConfig(**{part: (*getattr(listed, part), *corpora_of(*of_part)) for part, of_part in files.items()})
+        if old is not None:
+            before, composed = compose_from(old), compose_from(old, config, changed)
+        else:
+            start = preset or ("base" if config else chosen_preset(processes.device, data.train))
+            before, composed = compose(start), compose(start, config, changed)
+        warn_of_changes_without_effect(before, composed, reporter)
         run.begin(data, output, composed, reporter)
 
     with (
@@ -125,19 +157,6 @@ def train(
             command = f"ssmt train --output {shlex.quote(str(output))} --resume"
             reporter.say(f"Stopped by {stopped_by}; everything is saved. Go on with:\n  {command}")
         raise typer.Exit(exit_status(stopped_by))
-
-
-def _corpora(sides: dict[str, list[str] | None], both: Sequence[str] | None) -> Iterator[CorpusConfig]:
-    """The corpora that options name: one of files for each side, one of files with both."""
-    counts = {option: len(paths or ()) for option, paths in sides.items()}
-    if len({*counts.values()}) > 1:
-        listed = " and ".join(f"{option} {plural(count, 'time')}" for option, count in counts.items())
-        raise UserError(f"There must be as many files of one side as of the other: {listed}")
-    source, target = sides.values()
-    if source and target:
-        yield CorpusConfig(source=tuple(source), target=tuple(target))
-    if both:
-        yield CorpusConfig(pairs=tuple(both))
 
 
 @app.command("config", cls=Verb)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -16,9 +15,9 @@ from ssmt.cli.shared import (
     DeviceOption,
     JsonOption,
     ModelArgument,
+    ModelsArgument,
     OutputOption,
     PretokenisedOption,
-    Record,
     SourceOption,
     TargetOption,
     ThreadsOption,
@@ -36,19 +35,24 @@ from ssmt.cli.shared import (
 from ssmt.errors import UserError
 from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing, require_other_file
 from ssmt.progress import plural
-from ssmt.search.options import MOST_HYPOTHESES, Normalise, SearchOptions, Stop
+from ssmt.records import (
+    Record,
+    empty_segmentation_record,
+    posteriors_record,
+    score_record,
+    segmentation_record,
+    translation_record,
+)
+from ssmt.search.options import MOST_HYPOTHESES, Candidates, Normalise, SearchOptions, Stop
 from ssmt.search.table import SEARCHES
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, stream_blocks, stream_lines
-
-if TYPE_CHECKING:
-    from ssmt.translator import Segmentation
 
 PROMPT = "> "
 
 
 @app.command(cls=Verb)
 def translate(
-    model: ModelArgument,
+    model: ModelsArgument,
     input: Annotated[
         str, typer.Option("--input", "-i", metavar="F", help="Source text, one sentence a line; - is standard input.")
     ] = STANDARD_STREAM,
@@ -102,6 +106,12 @@ def translate(
     average_next: Annotated[
         bool, typer.Option("--average-next", help="Of dynamic decoding: average a new segment with the one before it.")
     ] = False,
+    candidates: Annotated[
+        int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="Of mbr: translations that it chooses from.")
+    ] = 50,
+    candidates_from: Annotated[
+        Candidates, typer.Option(help="Of mbr: samples, or the best of a beam of that many.")
+    ] = "samples",
     temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
     batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
@@ -113,10 +123,9 @@ def translate(
 ) -> None:
     """Translate, line by line, as the lines come.
 
-    An empty line gives an empty line. A line longer than the model's limit is translated in parts at sentence ends.
+    With several models of one vocabulary, probabilities are averaged. An empty line gives an empty line. A line longer
+    than the model's limit is translated in parts at sentence ends.
     """
-    from ssmt.translator import Translation
-
     if prefix == STANDARD_STREAM == input:
         raise UserError("Only one of --input and --prefix can be standard input")
     require_other_file(output, input, prefix)
@@ -133,6 +142,8 @@ def translate(
         average_next=average_next,
         temperature=temperature,
         seed=seed,
+        candidates=candidates,
+        candidates_from=candidates_from,
     )
     translator = load_translator(model, device, threads, pretokenised, int8, to)
     options = translator.kind.search(search).completed(options)
@@ -141,10 +152,6 @@ def translate(
     known_length = sum(1 for _ in stream_lines(input)) if Path(input).is_file() else None  # a pipe can be read once
     if prefixes is not None and known_length is not None:
         require_equal_lengths(input, known_length, prefix or "", len(prefixes))
-
-    def describe(translation: Translation) -> Record:
-        score = round(translation.score, 6)
-        return {"translation": translation.text, "segments": translation.segments, "score": score}
 
     done = 0
     with (
@@ -169,10 +176,7 @@ def translate(
             )
             for source, ranked in zip(block, n_best_of_lines, strict=True):
                 if json_:
-                    record = {"source": source, **describe(ranked[0]), "score_type": score_type}
-                    if n_best > 1:
-                        record["n_best"] = [describe(one) | {"score_type": score_type} for one in ranked]
-                    write_json(stream, record)
+                    write_json(stream, translation_record(source, ranked, score_type, n_best))
                 else:
                     shown = [one.joined(separator) if segmented else one.text for one in ranked]
                     stream.write("\t".join(shown) + "\n")
@@ -241,36 +245,21 @@ def segment(
         else:
             n_bests = translator.n_best_segmentations(given, texts, n_best, **options)
         records = [
-            _segmentation_record(text, candidates, segmenter.score_type, with_n_best=n_best > 1)
+            segmentation_record(text, candidates, segmenter.score_type, n_best)
             for text, candidates in zip(texts, n_bests, strict=True)
         ]
         if posteriors:
             for record, row in zip(records, translator.boundary_posteriors(given, texts, **options), strict=True):
-                record["posteriors"] = [round(probability, 4) for probability in row]
+                record["posteriors"] = posteriors_record(row)
         return records
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
         for row, record in over_lines(sources, targets, records_of, "segmenting", stream):
             if json_:
-                empty: Record = {
-                    "translation": targets[row],
-                    "segments": [],
-                    "score": None,
-                    "score_type": segmenter.score_type,
-                }
-                write_json(stream, ({} if sources is None else {"source": sources[row]}) | (record or empty))
+                written = record or empty_segmentation_record(targets[row], segmenter.score_type)
+                write_json(stream, ({} if sources is None else {"source": sources[row]}) | written)
             else:
                 stream.write((_segmentation_line(record, separator, segmenter.cuts_anywhere) if record else "") + "\n")
-
-
-def _segmentation_record(
-    text: str, candidates: Sequence[Segmentation], score_type: str, *, with_n_best: bool
-) -> Record:
-    described: list[Record] = [
-        {"segments": candidate.segments, "score": round(candidate.score, 6), "score_type": score_type}
-        for candidate in candidates
-    ]
-    return {"translation": text, **described[0]} | ({"n_best": described} if with_n_best else {})
 
 
 def _segmentation_line(record: Record, separator: str, cuts_anywhere: bool) -> str:
@@ -316,13 +305,13 @@ def score(
             allow_unknown=allow_unknown,
             batch_characters=batch_characters,
         )
-        return [{"score": round(value, 6)} for value in scores]
+        return [
+            score_record(sources[row], targets[row], value, score_type) for row, value in zip(rows, scores, strict=True)
+        ]
 
     with naming_lines({"source": source, "target": target}), open_for_writing(output) as stream:
-        for row, record in over_lines(sources, targets, records_of, "scoring", stream, skip_empty_targets=False):
+        for row, record in over_lines(sources, targets, records_of, "scoring", stream, empty_targets=True):
             if json_:
-                number = record["score"] if record else None
-                pair = {"source": sources[row], "translation": targets[row]}
-                write_json(stream, {**pair, "score": number, "score_type": score_type})
+                write_json(stream, record or score_record(sources[row], targets[row], None, score_type))
             else:
                 stream.write((f"{record['score']:.6f}" if record else "") + "\n")

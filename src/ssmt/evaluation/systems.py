@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ssmt.config import CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.evaluation import morphology, plots, translation
 from ssmt.evaluation.gold import Cuts, Gold, read_gold, read_segmented
@@ -21,6 +22,7 @@ from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
 from ssmt.files import name_of, naming_lines, open_for_writing, require_other_file
 from ssmt.progress import Reporter
+from ssmt.text.formats import stream_pairs
 from ssmt.text.lines import read_lines, require_equal_lengths
 from ssmt.translator import Translator
 
@@ -40,17 +42,22 @@ def _require_distinct(files: Collection[str], models: Collection[str]) -> None:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The scores on each subset of the test set, or on the whole of it."""
+    """The scores on each subset of the test set, on each of its languages, or on the whole of it."""
 
     reports: dict[str, TranslationReport]
+    by_language: bool = False
 
     def tables(self, *, intervals: bool = False) -> list[Table]:
-        return [
+        tables = [
             translation.as_table(report, intervals=intervals, of_what=subset) for subset, report in self.reports.items()
         ]
+        return [*tables, translation.table_of_means(self.reports)] if self.by_language else tables
 
     def record(self) -> dict[str, Any]:
         """For JSON."""
+        if self.by_language:
+            of_languages = {code: translation.as_dict(report) for code, report in self.reports.items()}
+            return {"languages": of_languages, "mean": translation.means(self.reports)}
         records = [{"subset": subset} | translation.as_dict(report) for subset, report in self.reports.items()]
         return records[0] if WHOLE in self.reports else {"subsets": records}
 
@@ -65,12 +72,57 @@ class Evaluation:
         return plots.bars(values, metric)
 
 
+@dataclass(frozen=True)
+class _Test:
+    """The sentences that are scored."""
+
+    name: str | Path  # of the file with as many lines
+    references: list[list[str]]
+    sources: list[str]
+    source_file: str | Path | None
+    numbers: Sequence[int]  # of the sources' lines
+    languages: list[str | None]
+
+    @property
+    def several(self) -> list[str]:
+        """Its target languages, where there are several."""
+        named = sorted({code for code in self.languages if code})
+        return named if len(named) > 1 else []
+
+
+def _read_test(
+    references: Sequence[str | Path], source: str | Path | None, pairs: str | Path | None, to: str | None
+) -> _Test:
+    if pairs is None:
+        if not references:
+            raise UserError("There is nothing to evaluate against: give references, or pairs")
+        lines = [read_lines(path) for path in references]
+        sources = [] if source is None else read_lines(source)
+        if source is not None:
+            require_equal_lengths(references[0], len(lines[0]), source, len(sources))
+        numbers = range(1, len(lines[0]) + 1)
+        return _Test(references[0], lines, sources, source, numbers, [to] * len(lines[0]))
+    if references or source is not None:
+        raise UserError("Pairs have sources and references: leave other files of them out")
+    raws = list(stream_pairs(CorpusConfig(pairs=(str(pairs),), target_language=to)))
+    return _Test(
+        pairs,
+        [[raw.target for raw in raws]],
+        [raw.source for raw in raws],
+        pairs,
+        [raw.line for raw in raws],
+        [to or raw.target_language for raw in raws],
+    )
+
+
 def evaluate_systems(
-    references: Sequence[str | Path],
+    references: Sequence[str | Path] = (),
     *,
     hypotheses: Mapping[str, str | Path] | None = None,
     models: Mapping[str, str | Path] | None = None,
     source: str | Path | None = None,
+    pairs: str | Path | None = None,
+    to: str | None = None,
     subsets: Sequence[str | Path] = (),
     metrics: Sequence[str] = translation.METRICS,
     baseline: str | None = None,
@@ -83,7 +135,9 @@ def evaluate_systems(
 ) -> Evaluation:
     """Score files of translations, and what models make of the source; `subsets` are as in `read_line_numbers`.
 
-    Models translate only the lines that are scored; a directory `translations` keeps them, as NAME.txt.
+    Models translate only the lines that are scored; a directory `translations` keeps them, as NAME.txt. `pairs` is one
+    file of sources, references and languages (TSV with three columns, JSON lines, TMX): each language is scored, and
+    their mean. `to` is the language of all lines, for models that have several.
     """
     reporter, hypotheses, models = reporter or Reporter(), hypotheses or {}, models or {}
     _require_distinct(hypotheses, models)
@@ -94,30 +148,41 @@ def evaluate_systems(
         _make(Path(translations))
         for name in models:
             require_other_file(_kept(translations, name), *references, *hypotheses.values(), source, *subsets)
-    systems, reference_lines = translation.read_translations(references, hypotheses)
-    lines = len(reference_lines[0])
-    sources = _sources(source, models, references[0], lines)
-    rows_of = read_line_numbers(subsets, references[0], lines) if subsets else {WHOLE: range(lines)}
+    test = _read_test(references, source, pairs, to)
+    systems = translation.read_systems(test.name, test.references, hypotheses)
+    lines = len(test.references[0])
+    if models and not test.sources:
+        raise UserError("A model needs a source: the text that it shall translate")
+    rows_of: Mapping[str, Sequence[int]] = {WHOLE: range(lines)}
+    if subsets:
+        rows_of = read_line_numbers(subsets, test.name, lines)
+    elif test.several:
+        rows_of = {code: [row for row in range(lines) if test.languages[row] == code] for code in test.several}
     rows = sorted(set().union(*rows_of.values()))
     for name, directory in models.items():
-        with naming_lines({"source": source}), renumbered([row + 1 for row in rows]):
-            best = translate_lines(
-                Translator.load(directory, device),
-                [sources[row] for row in rows],
-                search=search,
-                beam=beam,
-                reporter=reporter,
-                title=f"translating with {name}",
-            )
-        translated = {row: candidate.text for row, candidate in zip(rows, best, strict=True)}
+        translator, translated = Translator.load(directory, device), dict[int, str]()
+        for code in sorted({test.languages[row] or "" for row in rows}):
+            of_language = [row for row in rows if (test.languages[row] or "") == code]
+            with naming_lines({"source": test.source_file}), renumbered([test.numbers[row] for row in of_language]):
+                best = translate_lines(
+                    translator.into(code) if code and (translator.languages or to) else translator,
+                    [test.sources[row] for row in of_language],
+                    search=search,
+                    beam=beam,
+                    reporter=reporter,
+                    title=f"translating with {name}" + (f" into {code}" if test.several else ""),
+                )
+            translated |= {row: candidate.text for row, candidate in zip(of_language, best, strict=True)}
+        translated = {row: translated[row] for row in rows}
         systems[name] = [translated.get(row, "") for row in range(lines)]
         if translations is not None:
             with open_for_writing(_kept(translations, name)) as stream:
                 stream.writelines(f"{text}\n" for text in translated.values())
     return Evaluation(
         translation.evaluate_subsets(
-            systems, reference_lines, rows_of, metrics=metrics, baseline=baseline, samples=samples
-        )
+            systems, test.references, rows_of, metrics=metrics, baseline=baseline, samples=samples
+        ),
+        by_language=bool(test.several) and not subsets,
     )
 
 
@@ -144,16 +209,6 @@ def read_line_numbers(paths: Sequence[str | Path], reference: str | Path, lines:
         name = file.name.removesuffix(".lines")
         subsets[name if name not in subsets else str(file)] = rows
     return subsets
-
-
-def _sources(source: str | Path | None, models: Collection[str], reference: str | Path, lines: int) -> list[str]:
-    if source is None:
-        if models:
-            raise UserError("A model needs a source: the text that it shall translate")
-        return []
-    sources = read_lines(source)
-    require_equal_lengths(reference, lines, source, len(sources))
-    return sources
 
 
 def _kept(directory: str | Path, model: str) -> Path:

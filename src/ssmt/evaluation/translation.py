@@ -94,12 +94,19 @@ def read_translations(
     reference_lines = [read_lines(path) for path in references]
     for path, lines in zip(references[1:], reference_lines[1:], strict=True):
         require_equal_lengths(references[0], len(reference_lines[0]), path, len(lines))
+    return read_systems(references[0], reference_lines, hypotheses), reference_lines
+
+
+def read_systems(
+    reference: str | Path, reference_lines: Sequence[Sequence[str]], hypotheses: Mapping[str, str | Path]
+) -> dict[str, list[str]]:
+    """The lines of each named system, as many as the reference has."""
     if not reference_lines[0]:
-        raise UserError(f"{references[0]}: is empty, there is nothing to evaluate against")
+        raise UserError(f"{reference}: is empty, there is nothing to evaluate against")
     systems = {name: read_lines(path) for name, path in hypotheses.items()}
     for name, lines in systems.items():
-        require_equal_lengths(references[0], len(reference_lines[0]), hypotheses[name], len(lines))
-    return systems, reference_lines
+        require_equal_lengths(reference, len(reference_lines[0]), hypotheses[name], len(lines))
+    return systems
 
 
 def evaluate_translations(
@@ -231,6 +238,29 @@ def as_table(
             notes[0] += f" p: paired bootstrap against {report.baseline}."
     title = f"Translation of {report.sentences:,} sentences" + (f" of {of_what}" if of_what else "")
     return Table(tuple(columns), tuple(rows), title, tuple(notes))
+
+
+def means(reports: Mapping[str, TranslationReport]) -> dict[str, dict[str, float]]:
+    """The mean of each system's scores over the reports, by system and metric."""
+    first = next(iter(reports.values()))
+    return {
+        system: {
+            metric: sum(report[system, metric].score for report in reports.values()) / len(reports)
+            for metric in first.metrics
+        }
+        for system in first.systems
+    }
+
+
+def table_of_means(reports: Mapping[str, TranslationReport], *, decimals: int = 1) -> Table:
+    of_systems = means(reports)
+    metrics = next(iter(reports.values())).metrics
+    columns = ("System", *(f"{metric} ↓" if metric in LOWER_IS_BETTER else metric for metric in metrics))
+    rows = tuple(
+        (Cell(system), *(Cell(f"{scores[metric]:.{decimals}f}") for metric in metrics))
+        for system, scores in of_systems.items()
+    )
+    return Table(columns, rows, f"Mean over {', '.join(reports)}")
 
 
 def finding(report: TranslationReport, metric: str) -> str:

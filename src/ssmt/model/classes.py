@@ -10,6 +10,7 @@ Shapes: n segment starts, C alphabet (a class for each character), V lexicon ent
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import torch
@@ -24,11 +25,12 @@ class LexiconClasses(nn.Module):
     def __init__(self, lexicon: Lexicon, width: int) -> None:
         super().__init__()
         C = len(lexicon.alphabet)
-        first = torch.tensor([entry[0] for entry in lexicon.entries])
-        self.sizes: list[int] = torch.bincount(first, minlength=C).tolist()
+        count = Counter(entry[0] for entry in lexicon.entries)
+        self.sizes = [count[character] for character in range(C)]
         self.logits = nn.Linear(width, C)
         nn.init.normal_(self.logits.weight, std=width**-0.5)
         nn.init.zeros_(self.logits.bias)
+        first = torch.tensor([entry[0] for entry in lexicon.entries])
         self.register_buffer("first", first, persistent=False)  # (V,) the class of each entry
         empty = torch.tensor([size == 0 for size in self.sizes])
         self.register_buffer("possible", torch.where(empty, NEG_INF, 0.0), persistent=False)  # (C,)

@@ -113,12 +113,19 @@ class Attention(nn.Module):
     def attend(
         self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None, causal: bool = False
     ) -> Tensor:
-        """x (N, T, D), keys and values (N, H, S, D/H), mask broadcastable to (N, H, T, S), True = visible."""
-        attended = F.scaled_dot_product_attention(
-            self.split(self.query(x)), keys, values, attn_mask=mask, is_causal=causal
-        )
+        """x (N, T, D), keys and values (N, H, S, D/H), mask broadcastable to (N, H, T, S): True = visible, or numbers
+        that are added to the logits."""
+        queries = self.split(self.query(x))
+        if mask is not None and mask.is_floating_point():
+            mask = mask.to(queries.dtype)
+        attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
         result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
         return result
+
+    def mean_weights(self, x: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor:
+        """How much each position attends to each, the mean of the heads. (N, T, S)"""
+        logits = self.split(self.query(x)) @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
+        return masked(logits, mask).softmax(dim=-1).mean(dim=1)
 
 
 class FeedForward(nn.Sequential):
@@ -143,6 +150,13 @@ class Residual(nn.Module):
     def leave(self, x: Tensor, branch: Tensor) -> Tensor:
         summed: Tensor = x + self.dropout(branch)
         return summed if self.pre else self.norm(summed)
+
+
+def masked(logits: Tensor, mask: Tensor | None) -> Tensor:
+    """Logits of attention with a mask as `Attention.attend` takes it."""
+    if mask is None:
+        return logits
+    return logits + mask if mask.is_floating_point() else logits.masked_fill(~mask, -math.inf)
 
 
 def linear(inputs: int, outputs: int) -> nn.Linear:

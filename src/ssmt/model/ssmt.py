@@ -9,6 +9,9 @@ Shapes: B sentences, S source subwords, T target characters with `</s>`, L segme
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
 from torch import Tensor
 
@@ -23,11 +26,22 @@ from ssmt.model.translation import TranslationModel
 from ssmt.model.words import WordDecoder
 from ssmt.model.words_first import WordsFirstDecoder
 from ssmt.text.batch import Batch
-from ssmt.text.vocabulary import Vocabulary
+from ssmt.text.vocabulary import RowKind, Vocabulary
 
 
 class SSMT(TranslationModel):
     vocabulary: Vocabulary
+    ROWS: ClassVar[Mapping[str, RowKind]] = {
+        "encoder.embedding.tokens.weight": "source",
+        "decoder.embedding.tokens.weight": "target",
+        "decoder.embedding.ngrams.entries.weight": "ngrams",
+        "segments.characters.output.weight": "target",
+        "segments.characters.output.bias": "target",
+        "segments.entries.weight": "entries",
+        "segments.entries.bias": "entries",
+        "segments.classes.logits.weight": "target",
+        "segments.classes.logits.bias": "target",
+    }
 
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
         super().__init__(vocabulary)

@@ -5,7 +5,8 @@ Shapes: B sentences, T target subwords with `</s>`, V vocabulary, D width.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from ssmt.model.layers import Embedding
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import Loss, TranslationModel
 from ssmt.text.batch import Batch
-from ssmt.text.vocabulary import SubwordVocabulary
+from ssmt.text.vocabulary import RowKind, SubwordVocabulary
 
 SHARED = "encoder.embedding.tokens.weight"  # the same tensor as the decoder's, where the vocabulary is shared
 ORIGINAL = "decoder.embedding.tokens.weight"
@@ -23,6 +24,7 @@ ORIGINAL = "decoder.embedding.tokens.weight"
 
 class SubwordTransformer(TranslationModel):
     vocabulary: SubwordVocabulary
+    ROWS: ClassVar[Mapping[str, RowKind]] = {SHARED: "source", ORIGINAL: "target"}
 
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
         super().__init__(vocabulary)

@@ -14,8 +14,10 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.model.body import Body, Cache, Memory
-from ssmt.model.layers import Attention, Embedding, FeedForward, Residual
+from ssmt.model.layers import Attention, Embedding, FeedForward, Residual, masked
 from ssmt.model.ngrams import Suffixes
+
+LEAST = 1e-3  # added to the probabilities of a plan, so that nothing is out of the question
 
 
 class EncoderLayer(nn.Module):
@@ -54,17 +56,35 @@ class Source(NamedTuple):
 
     keys: Tensor  # (B, H, S, D/H)
     values: Tensor  # (B, H, S, D/H)
-    mask: Tensor  # (B, 1, 1, S) True at real tokens
+    mask: Tensor | None  # (B, 1, 1, S) True at real tokens, or what to add to the scores; none: all are real
 
     def select(self, sentences: Tensor) -> Source:
-        return Source(*(x.index_select(0, sentences) for x in self))
+        return Source(*(None if x is None else x.index_select(0, sentences) for x in self))  # type: ignore[arg-type]
+
+    def for_many_steps(self) -> Source:
+        """The same, laid out so that each step has the least to do."""
+        keys, values, mask = self.keys.contiguous(), self.values.contiguous(), self.mask
+        if mask is not None:
+            all_real = bool(mask.all())  # a synchronisation, once a search
+            mask = None if all_real else torch.where(mask, 0.0, -torch.inf).to(keys.dtype)
+        return Source(keys, values, mask)
 
 
 class DecoderLayer(nn.Module):
-    def __init__(self, config: NetworkConfig, inner: int | None = None, self_attention: bool = True) -> None:
+    """A layer can be told where in the source to look: a plan (..., S) in logarithms, which each head adds to its own
+    logits with a weight of its own. Another layer's attention makes such a plan."""
+
+    def __init__(
+        self,
+        config: NetworkConfig,
+        inner: int | None = None,
+        self_attention: bool = True,
+        follows_plan: bool = False,
+    ) -> None:
         """`inner`: the width of its feed-forward layer, if not the usual one. Without self-attention a position sees
         the source, and of the target what comes in at that position."""
         super().__init__()
+        self.plan_weight = nn.Parameter(torch.ones(config.heads)) if follows_plan else None
         self.has_self_attention = self_attention
         if self_attention:
             self.attention, self.attention_residual = Attention(config), Residual(config)
@@ -76,44 +96,92 @@ class DecoderLayer(nn.Module):
             return None
         return Source(*self.cross_attention.keys_values(memory.states), memory.mask[:, None, None, :])
 
-    def forward(self, x: Tensor, memory: Memory | None) -> Tensor:
-        if self.has_self_attention:
-            inner = self.attention_residual.enter(x)
-            attended = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
-            x = self.attention_residual.leave(x, attended)
-        return self._after_self_attention(x, self.source(memory))
+    def forward(self, x: Tensor, memory: Memory | None, plan: Tensor | None = None) -> Tensor:
+        """x (B, T, D), plan (B, T, S)"""
+        return self._after_self_attention(self._after_looking_back(x), self.source(memory), plan)
 
-    def _after_self_attention(self, x: Tensor, source: Source | None) -> Tensor:
+    def planning(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+        """The same, with the plan that this layer's attention makes; none without a source. (B, T, D), (B, T, S)"""
+        x, source = self._after_looking_back(x), self.source(memory)
+        return self._after_self_attention(x, source), self._plan(x, source)
+
+    def _after_looking_back(self, x: Tensor) -> Tensor:
+        if not self.has_self_attention:
+            return x
+        inner = self.attention_residual.enter(x)
+        attended = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
+        return self.attention_residual.leave(x, attended)
+
+    def _after_self_attention(self, x: Tensor, source: Source | None, plan: Tensor | None = None) -> Tensor:
         """The other branches: x (B, T, D), or hypotheses in the place of positions; without a source, one less."""
         if source is not None:
+            mask = source.mask
+            if plan is not None:
+                assert self.plan_weight is not None
+                mask = masked(self.plan_weight.view(-1, 1, 1) * plan.unsqueeze(1), mask)  # (B, H, T, S)
             inner = self.cross_residual.enter(x)
-            crossed = self.cross_attention.attend(inner, source.keys, source.values, mask=source.mask)
+            crossed = self.cross_attention.attend(inner, source.keys, source.values, mask=mask)
             x = self.cross_residual.leave(x, crossed)
         return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
 
-    def step(self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None = None) -> Tensor:
-        """x (N, D) at one position; the keys and values of the positions before it are in the cache.
+    def _plan(self, x: Tensor, source: Source | None) -> Tensor | None:
+        """x as it comes to the source's branch."""
+        if source is None:
+            return None
+        return (self.cross_attention.mean_weights(self.cross_residual.enter(x), source.keys, source.mask) + LEAST).log()
+
+    def step(
+        self,
+        x: Tensor,
+        cache: LayerCache,
+        position: int | Tensor,
+        rows: Tensor | None = None,
+        plan: Tensor | None = None,
+    ) -> Tensor:
+        """x (N, D) at one position; the keys and values of the positions before it are in the cache. plan (N, S)
 
         With `rows` (n,), only these of the cache's take the step: x (n, D), position (n,)."""
-        if self.has_self_attention:
-            inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
-            keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
-            x = self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
+        x = self._after_looking_back_a_step(x, cache, position, rows)
+        grouped, source = self._facing_source(x, cache, rows)
+        if plan is not None:
+            plan = plan.view(*grouped.shape[:2], -1)
+        return self._after_self_attention(grouped, source, plan).flatten(0, 1)
+
+    def planning_step(
+        self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same, with the plan that this layer's attention makes. (N, D), (N, S)"""
+        x = self._after_looking_back_a_step(x, cache, position, rows)
+        grouped, source = self._facing_source(x, cache, rows)
+        plan = self._plan(grouped, source)
+        return self._after_self_attention(grouped, source).flatten(0, 1), None if plan is None else plan.flatten(0, 1)
+
+    def _after_looking_back_a_step(
+        self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None
+    ) -> Tensor:
+        if not self.has_self_attention:
+            return x
+        inner = self.attention_residual.enter(x).unsqueeze(1)  # (N, 1, D)
+        keys, values, visible = cache.append(*self.attention.keys_values(inner), position, rows)
+        return self.attention_residual.leave(x, self.attention.attend(inner, keys, values, mask=visible).squeeze(1))
+
+    def _facing_source(self, x: Tensor, cache: LayerCache, rows: Tensor | None) -> tuple[Tensor, Source | None]:
+        """Rows and their source with the same first dimension. The source's keys are held once a sentence: its
+        hypotheses are the query positions of one attention (B, K, D)."""
         source = cache.source
-        if source is None or rows is not None:
-            if source is not None and rows is not None:
-                source = source.select(rows // (cache.rows // len(source.mask)))
-            return self._after_self_attention(x.unsqueeze(1), source).squeeze(1)
-        # The source's keys are held once a sentence: its hypotheses are the query positions of one attention.
-        grouped = x.view(len(source.mask), -1, x.shape[-1])  # (B, K, D)
-        return self._after_self_attention(grouped, source).flatten(0, 1)
+        sentences = 0 if source is None else len(source.keys)
+        if source is not None and (rows is None or sentences == 1):
+            return x.view(sentences, -1, x.shape[-1]), source
+        if source is not None and rows is not None:
+            source = source.select(rows // (cache.rows // sentences))
+        return x.unsqueeze(1), source
 
 
 class LayerCache:
     """Keys and values of one decoder layer: its own by position, in room allotted ahead, and the source's."""
 
     def __init__(self, source: Source | None, rows: int) -> None:
-        self.source, self.rows = source, rows
+        self.source, self.rows = None if source is None else source.for_many_steps(), rows
         self.keys: Tensor | None = None  # (N, H, room, D/H)
         self.values: Tensor | None = None
 
@@ -170,7 +238,7 @@ class DecoderCache(Cache):
         if self.suffixes is not None:
             self.suffixes.reorder(rows)
         moved = None
-        if self.layers and len(rows) == self.layers[0].rows:
+        if any(layer.keys is not None for layer in self.layers) and len(rows) == self.layers[0].rows:
             moved = (rows != torch.arange(len(rows), device=rows.device)).nonzero().squeeze(-1)
         used = None
         if isinstance(self.position, Tensor):

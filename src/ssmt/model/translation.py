@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +16,7 @@ from torch import Tensor, nn
 from ssmt.model.body import Body, Memory
 from ssmt.model.transformer import Encoder
 from ssmt.text.batch import Batch
-from ssmt.text.vocabulary import BothSides
+from ssmt.text.vocabulary import BothSides, RowKind
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
@@ -33,6 +34,7 @@ class TranslationModel(nn.Module):
 
     encoder: Encoder
     decoder: Body
+    ROWS: ClassVar[Mapping[str, RowKind]]  # the weights with a row for each symbol of a kind, by name
 
     def __init__(self, vocabulary: BothSides) -> None:
         super().__init__()

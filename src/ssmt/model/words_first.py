@@ -11,6 +11,8 @@ place in the word and the sum of the inputs since the word began.
     context      0 0 0 0 0 0 0 1 1 1 1 1 1 1 1 1 2        which word's state each character is given, then their layers
 
 With that, the layers over characters need not attend to other characters: `character_attention: false` leaves it out.
+They look at the source once a character; where to look is planned once a word: the attention of the last layer over
+words is a prior of theirs, so that what a character learns to look for teaches the words to plan.
 
 Shapes: B sentences, N rows of a search, T characters, C alphabet, W words, D width.
 """
@@ -38,7 +40,7 @@ class WordsFirstDecoder(Decoder):
         self.word_layers, self.attends = config.word_layers, config.character_attention
         self.places = nn.Embedding(PLACES, config.width)
         nn.init.normal_(self.places.weight, std=config.width**-0.5)
-        # An input is the sum of up to L embeddings, and a word of many inputs: without norms they would drown positions.
+        # An input is the sum of up to L embeddings, a word that of many inputs: without norms positions would drown.
         self.input_norm, self.sum_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.word_norm, self.context_norm = nn.LayerNorm(config.width), nn.LayerNorm(config.width)
         self.sum = linear(config.width, config.width)
@@ -51,7 +53,7 @@ class WordsFirstDecoder(Decoder):
         over_words = [DecoderLayer(config) for _ in range(config.word_layers)]
         over_characters = range(config.decoder_layers - config.word_layers)
         narrow = config.character_feedforward, config.character_attention
-        return over_words + [DecoderLayer(config, *narrow) for _ in over_characters]
+        return over_words + [DecoderLayer(config, *narrow, follows_plan=True) for _ in over_characters]
 
     def layers_by_place(self) -> tuple[list[DecoderLayer], list[DecoderLayer]]:
         """Over words, over characters."""
@@ -67,8 +69,9 @@ class WordsFirstDecoder(Decoder):
         self, inputs: Tensor, sums: Tensor, place: Tensor, context: Tensor, positions: Tensor | None
     ) -> Tensor:
         """(..., D)"""
-        places = self.places(place.clamp(max=PLACES - 1)) * self.embedding.scale
-        x = self.input_norm(inputs) + places + self.sum(self.sum_norm(sums)) + context
+        of_place = self.places(place.clamp(max=PLACES - 1))
+        x = torch.add(self.input_norm(inputs), of_place, alpha=self.embedding.scale)
+        x = x + self.sum(self.sum_norm(sums)) + context
         dropped: Tensor = self.dropout(x if positions is None else x + positions)
         return dropped
 
@@ -86,13 +89,16 @@ class WordsFirstDecoder(Decoder):
 
         words = sums.gather(1, places.unsqueeze(-1).expand(-1, -1, sums.shape[-1]))  # (B, W, D)
         words = self.word_inputs(words, self.embedding.positions(words.shape[1]))
-        for layer in over_words:
+        for layer in over_words[:-1]:
             words = layer(words, memory)
+        words, plan = over_words[-1].planning(words, memory)
+        if plan is not None:
+            plan = plan.gather(1, word.unsqueeze(-1).expand(-1, -1, plan.shape[-1]))  # (B, T, S)
         context = self.context(self.context_norm(words)).gather(1, word.unsqueeze(-1).expand_as(inputs))
         positions = self.embedding.positions(T) if self.attends else None
         x = self.character_inputs(inputs, sums, time - closed, context, positions)
         for layer in over_characters:
-            x = layer(x, memory)
+            x = layer(x, memory, plan)
         states: Tensor = self.norm(x)
         return states
 
@@ -122,14 +128,16 @@ class WordsFirstDecoder(Decoder):
             assert isinstance(of_words.position, Tensor)
             at = of_words.position[rows]
             words = self.word_inputs(sums[rows], self.embedding.position_of_each(at))
-            for layer, layer_cache in zip(over_words, of_words.layers, strict=True):
+            for layer, layer_cache in zip(over_words[:-1], of_words.layers, strict=False):
                 words = layer.step(words, layer_cache, at, rows)
+            words, plan = over_words[-1].planning_step(words, of_words.layers[-1], at, rows)
             of_words.position[rows] = at + 1
+            cache.put_plan(rows, plan)
             cache.context[rows] = self.context(self.context_norm(words)).to(cache.context.dtype)
         positions = self.embedding.position_of_each(position) if self.attends else None
         x = self.character_inputs(inputs, sums, count.masked_fill(closes, 0), cache.context, positions)
         for layer, layer_cache in zip(over_characters, cache.characters.layers, strict=True):
-            x = layer.step(x, layer_cache, position)
+            x = layer.step(x, layer_cache, position, plan=cache.plan)
         summed, count = summed.masked_fill(closes.unsqueeze(1), 0.0), count.masked_fill(closes, 0)
         if reading is not None:
             summed, count = summed.where(reading.unsqueeze(1), cache.sum), count.where(reading, cache.count)
@@ -140,13 +148,23 @@ class WordsFirstDecoder(Decoder):
 
 
 class WordsFirstCache(WordCache):
-    """Besides, the sum of the inputs since the word began, and how many they are."""
+    """Besides, the sum of the inputs since the word began, how many they are, and where in the source to look."""
 
     def __init__(self, characters: DecoderCache, words: DecoderCache, context: Tensor) -> None:
         super().__init__(characters, words, context)
         self.sum = torch.zeros_like(context)  # (N, D)
         self.count = torch.zeros(len(context), dtype=torch.int64, device=context.device)  # (N,)
+        self.plan: Tensor | None = None  # (N, S)
+
+    def put_plan(self, rows: Tensor, plan: Tensor | None) -> None:
+        """rows (n,), plan (n, S); at the first step, all rows"""
+        if plan is None:
+            return
+        if self.plan is None:
+            self.plan = plan.new_zeros(len(self.count), plan.shape[1])
+        self.plan[rows] = plan
 
     def reorder(self, rows: Tensor) -> None:
         super().reorder(rows)
         self.sum, self.count = self.sum.index_select(0, rows), self.count.index_select(0, rows)
+        self.plan = None if self.plan is None else self.plan.index_select(0, rows)

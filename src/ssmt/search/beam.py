@@ -6,9 +6,11 @@ Shapes: B sentences, K hypotheses a sentence, N = B*K rows, W symbols, P finishe
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
-from torch import Tensor
 
 from ssmt.lattice import NEG_INF
 from ssmt.search.job import Hypothesis, Scorer
@@ -19,6 +21,7 @@ IMPOSSIBLE = NEG_INF / 2  # scores below this are of what cannot be
 
 
 Identity = Callable[[list[int]], Hashable]  # of a hypothesis, by its symbols
+Places = npt.NDArray[np.int64]
 
 
 class Finished:
@@ -67,27 +70,28 @@ def beam_search(
     enough = options.kept if options.length_penalty else options.n_best
     finished = Finished(sentences, options.kept, identity)
     active = list(range(sentences))  # the sentences still searched, by row block
-    history: Tensor | None = None  # (B, K, T) symbols so far
-    alive: Tensor | None = None  # (B, K) rows that hold a hypothesis; others fill up a beam with too few
+    history = np.zeros((sentences, K, 0), dtype=np.int64)  # (B, K, T) symbols so far
+    alive = np.zeros((sentences, K), dtype=np.bool_)  # (B, K) rows that hold a hypothesis; others fill up the beam
+    alive[:, 0] = True  # all rows are the same empty prefix
     step = 0
     while active:
         B = len(active)
         scores = scorer.extensions()  # (N, W)
         W = scores.shape[-1]
-        scores = scores.view(B, K, W)
-        if alive is None:
-            scores[:, 1:] = NEG_INF  # all rows are the same empty prefix
-        else:
-            scores = scores.masked_fill(~alive.unsqueeze(-1), NEG_INF)
-        top, place = scores.view(B, -1).topk(min(2 * K, K * W), dim=1)  # (B, 2K)
-        origin, symbol = place // W, place % W
-        ends = symbol == eos
-        _collect(finished, active, top, origin, ends, history, step, options)
+        if not alive.all():
+            scores = scores.masked_fill(torch.from_numpy(~alive).view(-1, 1).to(scores.device), NEG_INF)
+        best, place = scores.view(B, -1).topk(min(2 * K, K * W), dim=1)
+        # The one synchronisation of a step. What is done with a few numbers a sentence is done without a device.
+        top = best.cpu().numpy()  # (B, 2K)
+        origin, symbol = np.divmod(place.cpu().numpy(), W)
+        ends, possible = symbol == eos, top > IMPOSSIBLE
+        _collect(finished, active, top, origin, ends & possible, history, options)
 
         # The K best extensions that go on: false sorts before true, and the sort is stable.
-        onward = torch.sort((ends | (top < IMPOSSIBLE)).byte(), dim=1, stable=True).indices[:, :K]
-        top, origin, symbol = (x.gather(1, onward) for x in (top.masked_fill(ends, NEG_INF), origin, symbol))
-        best_open = top.amax(dim=1).tolist()  # a synchronisation a step: which sentences are complete
+        onward = np.argsort(ends | ~possible, axis=1, kind="stable")[:, :K]
+        of_sentence = np.arange(B)[:, None]
+        top, origin, symbol = (x[of_sentence, onward] for x in (np.where(ends, NEG_INF, top), origin, symbol))
+        best_open = top.max(axis=1).tolist()
         staying = [
             row
             for row, sentence in enumerate(active)
@@ -102,23 +106,24 @@ def beam_search(
         if not staying:
             break
         top, origin, symbol = in_place_of_their_origin(origin, top, origin, symbol)
-        rows = torch.arange(B, device=top.device).unsqueeze(1) * K + origin  # (B, K) in the old rows
+        rows = origin + of_sentence * K  # (B, K) in the old rows
         alive = top > IMPOSSIBLE
-        kept = torch.tensor(staying, device=top.device)
         if len(staying) <= COMPACT_BELOW * B:
-            rows, symbol, alive = rows[kept], symbol[kept], alive[kept]
-            scorer.select_sentences(kept)
+            rows, symbol, alive = rows[staying], symbol[staying], alive[staying]
+            scorer.select_sentences(torch.tensor(staying, device=scores.device))
             active = [active[row] for row in staying]
         elif len(staying) < B:  # complete sentences idle until there are enough of them to be worth moving the others
-            alive &= torch.zeros(B, 1, dtype=torch.bool, device=top.device).index_fill_(0, kept, True)
-        read = symbol.unsqueeze(-1)
-        history = read if history is None else torch.cat([history.flatten(0, 1)[rows], read], dim=2)
-        scorer.advance(rows.view(-1), symbol.reshape(-1))
+            idle = np.ones(B, dtype=np.bool_)
+            idle[staying] = False
+            alive[idle] = False
+        history = np.concatenate([history.reshape(B * K, step)[rows], symbol[:, :, None]], axis=2)
+        read_rows, read = (torch.from_numpy(x.reshape(-1)).to(scores.device) for x in (rows, symbol))
+        scorer.advance(read_rows, read)
         step += 1
     return finished.hypotheses
 
 
-def in_place_of_their_origin(origin: Tensor, *fields: Tensor) -> list[Tensor]:
+def in_place_of_their_origin(origin: Places, *fields: Any) -> list[Any]:
     """Order the K hypotheses of each sentence so that as many as possible stand in the row they come from: what a row
     keeps (its cache) then need not be copied. The first child of a row takes its place, others take free ones.
 
@@ -126,30 +131,29 @@ def in_place_of_their_origin(origin: Tensor, *fields: Tensor) -> list[Tensor]:
     B, K = origin.shape
     if K == 1:
         return list(fields)
-    same = origin.unsqueeze(2) == origin.unsqueeze(1)  # (B, K, K)
-    first = ~(same & torch.ones(K, K, dtype=torch.bool, device=origin.device).tril(-1)).any(dim=2)
-    taken = torch.zeros(B, K + 1, dtype=torch.int8, device=origin.device)
-    taken.scatter_(1, torch.where(first, origin, K), 1)
-    free = torch.sort(taken[:, :K], dim=1, stable=True).indices  # free rows come first
-    place = torch.where(first, origin, free.gather(1, ((~first).cumsum(dim=1) - 1).clamp(min=0)))
-    return [torch.empty_like(field).scatter_(1, place, field) for field in fields]
+    of_sentence = np.arange(B)[:, None]
+    first = ~((origin[:, :, None] == origin[:, None, :]) & np.tri(K, k=-1, dtype=np.bool_)).any(axis=2)
+    taken = np.zeros((B, K + 1), dtype=np.bool_)
+    taken[of_sentence, np.where(first, origin, K)] = True
+    free = taken[:, :K].argsort(axis=1, kind="stable")  # free rows come first
+    place = np.where(first, origin, free[of_sentence, np.maximum((~first).cumsum(axis=1) - 1, 0)])
+    order = np.empty_like(place)
+    order[of_sentence, place] = np.arange(K)
+    return [field[of_sentence, order] for field in fields]
 
 
 def _collect(
     finished: Finished,
     active: list[int],
-    top: Tensor,
-    origin: Tensor,
-    ends: Tensor,
-    history: Tensor | None,
-    step: int,
+    top: npt.NDArray[np.float64],
+    origin: Places,
+    ended: npt.NDArray[np.bool_],
+    history: Places,
     options: SearchOptions,
 ) -> None:
     """Put what ended among the K best extensions with the finished hypotheses."""
-    K = options.beam
-    ended = (ends[:, :K] & (top[:, :K] > IMPOSSIBLE)).nonzero().tolist()
-    for row, column in ended:  # few: most steps end nothing
-        score = top[row, column].item()
-        symbols = [] if history is None else history[row, origin[row, column]].tolist()
-        rank = penalised(score, step + 1, options.length_penalty)
+    for row, column in np.argwhere(ended[:, : options.beam]).tolist():  # few: most steps end nothing
+        score = float(top[row, column])
+        symbols = history[row, origin[row, column]].tolist()
+        rank = penalised(score, len(symbols) + 1, options.length_penalty)
         finished.add(active[row], Hypothesis(symbols, score, rank))

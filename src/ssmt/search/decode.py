@@ -43,8 +43,7 @@ def search_texts(
     begun = [vocabulary.encode_prefix(prefix) for prefix in prefixes or [""] * len(sources)]
     most = [options.max_length or math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources]
     results: list[list[Hypothesis]] = [[] for _ in sources]
-    rows_of_sentence = options.beam if search.has_beam else options.n_best
-    budget = batch_characters * USUAL_BEAM // max(rows_of_sentence, USUAL_BEAM)
+    budget = batch_characters * USUAL_BEAM // max(search.hypotheses(options), USUAL_BEAM)
     for rows in batches_by_length([max(len(source), SHORT_SOURCE) + 1 for source in sources], budget):
         request = Request(
             start_symbols=torch.full((len(rows),), vocabulary.start, device=model.device),

@@ -56,7 +56,7 @@ class _DynamicSearch:
         self.eos = alphabet.eos
         self.B = job.request.sentences
         rows = self.B * 2 * self.K
-        self.search = SegmentSearch(model, rows)
+        self.search = SegmentSearch(model, self.B * self.K)
         self.possible = generable(alphabet).to(model.device)
         if options.stop == "paper" and not self.search.proper:
             self.possible = torch.ones_like(self.possible)
@@ -67,7 +67,9 @@ class _DynamicSearch:
 
         device = model.device
         previous = job.request.first_symbols(2 * self.K)
-        self.open = self.search.begin(model.decoder.step(previous, self.cache), previous)
+        first = torch.arange(self.B * self.K, device=device)  # all rows are the same
+        begun = self.search.begin(model.decoder.step(previous, self.cache)[first * 2], previous[first * 2])
+        self.open = begun.select(first.repeat_interleave(2))
         self.closed = torch.zeros(
             rows, dtype=sum_precision(device), device=device
         )  # log-probability of closed segments
@@ -99,19 +101,47 @@ class _DynamicSearch:
         may_end = allowed & (is_word | ~inside)
         may_go_on = allowed & is_word & (open.length < self.L - 1).unsqueeze(1)
         con = self.search.longer_than(open, may_go_on)  # Eq. 8 (end-con) and Eq. 9 (con-con)
-        end = self.search.endings(open, may_end)  # Eq. 6 (end-end) and Eq. 7 (con-end)
-        return self._best(con, step, ends=False), self._best(end, step, ends=True)
+        return self._best(con, step, ends=False), self._best_ends(may_end, step)
+
+    def _best_ends(self, legal: Tensor, step: int) -> Pool:
+        """Eq. 6 (end-end) and Eq. 7 (con-end): the 2K best ends, exactly, without asking the character model for the
+        end after every character of the alphabet.
+
+        An end has at most what it would have if `<eom>` were certain. The 2K that have most by that bound are looked
+        at first; what cannot have more than the least of them is not looked at.
+        """
+        most = self.search.most_of_endings(self.open, legal)  # (N, C)
+        if self.search.characters is None:
+            return self._best(most, step, ends=True)
+        bound = self._rank(most, step, ends=True)  # (B, R*C)
+        first = bound.topk(2 * self.K, dim=1).indices
+        last = torch.full_like(bound, NEG_INF, dtype=most.dtype)
+        looked_at = torch.zeros_like(bound, dtype=torch.bool).scatter_(1, first, True) & (bound > IMPOSSIBLE)
+        self._look_at(looked_at, last)
+        least = self._rank(last, step, ends=True).gather(1, first).amin(dim=1, keepdim=True)
+        self._look_at((bound > least) & ~looked_at, last)
+        return self._best(last, step, ends=True)
+
+    def _look_at(self, which: Tensor, last: Tensor) -> None:
+        """Fill in the log-probability of the segments that end, where they are wanted. (B, R*C) both"""
+        place = which.view(-1).nonzero().squeeze(-1)  # a synchronisation
+        if len(place):
+            last.view(-1)[place] = self.search.endings(self.open, place // self.C, place % self.C)
 
     def _best(self, last: Tensor, step: int, ends: bool) -> Pool:
+        rank = self._rank(last, step, ends)
+        best, place = rank.topk(2 * self.K, dim=1)
+        return Pool(best, last.view(rank.shape).gather(1, place), place // self.C, place % self.C)
+
+    def _rank(self, last: Tensor, step: int, ends: bool) -> Tensor:
+        """What extensions with these last segments (B*R*C) are ranked by: the more, the higher. (B, R*C)"""
         last = last.view(len(self.active), 2 * self.K, self.C).masked_fill(~self.alive.unsqueeze(-1), NEG_INF)
         total = self.closed.view(*self.alive.shape, 1) + last
         if self.options.average_next:
             mean = (self.just_closed.view(*self.alive.shape, 1) + last) / 2
             total = torch.where(self._follows().view(*self.alive.shape, 1), total - mean, total)
         rank = total / self._normaliser(step, ends).view(*self.alive.shape, 1)
-        rank = torch.where(last > IMPOSSIBLE, rank, NEG_INF)
-        best, place = rank.flatten(1).topk(2 * self.K, dim=1)
-        return Pool(best, last.flatten(1).gather(1, place), place // self.C, place % self.C)
+        return torch.where(last > IMPOSSIBLE, rank, NEG_INF).flatten(1)
 
     def _normaliser(self, step: int, ends: bool) -> Tensor:
         """By what the scores of a hypothesis are divided: its segments with the one under way, or its characters."""
@@ -199,9 +229,10 @@ class _DynamicSearch:
         self.characters = torch.cat([self.characters[rows], character.unsqueeze(1)], dim=1)
         self.ends = torch.cat([self.ends[rows], closes.unsqueeze(1)], dim=1)
 
-        gone_on = self.search.read(self.open.select(rows), character)
+        going_on, closing = (~closes).nonzero().squeeze(-1), closes.nonzero().squeeze(-1)
+        gone_on = self.search.read(self.open.select(rows[going_on]), character[going_on])
         self.cache.reorder(rows)
-        begun = self.search.begin(self.model.decoder.step(character, self.cache), character)
-        n = len(rows)
-        pick = torch.arange(n, device=rows.device) + torch.where(closes, n, 0)
-        self.open = OpenSegments.cat(gone_on, begun).select(pick)
+        states = self.model.decoder.step(character, self.cache)
+        begun = self.search.begin(states[closing], character[closing])
+        place = torch.cat([going_on, closing]).argsort()  # of each row among those that went on and those that began
+        self.open = OpenSegments.cat(gone_on, begun).select(place)

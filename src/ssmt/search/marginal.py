@@ -13,7 +13,7 @@ Whether y ends its segment need not be known to rank it: the mass covers both. O
 chosen is the mass split, into a_{j+1} and what goes on. The mass of `prefix + </s>` is the probability of the
 finished string.
 
-Shapes: N rows (hypotheses), n open segments of all of them, L longest segment, C alphabet.
+Shapes: N rows (hypotheses), C alphabet, D width.
 """
 
 from __future__ import annotations
@@ -26,72 +26,78 @@ from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
 from ssmt.search.job import Request
 from ssmt.search.lexicon_rows import sum_precision
-from ssmt.search.open_segments import SegmentSearch, generable
+from ssmt.search.open_entries import OpenEntries
+from ssmt.search.open_segments import generable
+from ssmt.search.open_spellings import OpenSpellings
 
 
 class MarginalScorer:
-    """Prefixes with the mass of all their segmentations."""
+    """Prefixes with the mass of all their segmentations.
+
+    All probabilities inside are relative to the mass of the hypothesis that they belong to, and not logarithms: sums
+    over open segments are sums.
+    """
 
     def __init__(self, model: SSMT, memory: Memory | None, beam: int, request: Request) -> None:
         self.model, self.beam, self.request = model, beam, request
         alphabet = model.vocabulary.alphabet
-        self.eos, self.L, self.C = alphabet.eos, model.segments.longest, len(alphabet)
+        self.eos, self.C = alphabet.eos, len(alphabet)
         self.length = 0  # characters of every prefix
         rows = request.sentences * beam
-        self.search = SegmentSearch(model, rows, class_by_class=True)
-        self.is_word = model.segments.get_buffer("is_word")
         self.cache = model.decoder.start(memory, request.sentences, beam)
         self.can_begin = generable(alphabet).to(model.device)
+        dtype = sum_precision(model.device)
+        self.least = torch.finfo(dtype).tiny  # what is not resolved stays possible
 
         previous = request.first_symbols(beam)
-        # The open segments of all hypotheses: which hypothesis each belongs to, log a_k of its start, the segment.
-        self.rows = rows
-        self.row = torch.arange(rows, device=model.device)
-        self.log_a = torch.zeros(rows, dtype=sum_precision(model.device), device=model.device)
-        self.open = self.search.begin(model.decoder.step(previous, self.cache), previous)
+        states = model.decoder.step(previous, self.cache)
+        segments = model.segments
+        self.entries = None if segments.entries is None else OpenEntries(segments, rows)
+        self.spellings = None
+        if segments.characters is not None:
+            self.spellings = OpenSpellings(model, segments.characters, rows, previous, states)
+        self.mass: Tensor  # (N, C) of every next character, relative to the prefix
+        self.total = torch.zeros(rows, dtype=dtype, device=model.device)  # (N,) log-probability of the prefixes
+        self._begin(states, torch.ones_like(self.total))
 
     def extensions(self) -> Tensor:
         """The mass of every prefix with every next character. (N, C)"""
-        onward = self.search.continuations(self.open)  # (n, C)
-        if not self.search.proper:
-            inside = (self.open.length > 0).unsqueeze(1)  # only word characters go on with a segment
-            onward.masked_fill_(inside & ~self.is_word, NEG_INF)
-            self._pay_for_the_end_of_eos(onward)
-        weighted = self.log_a.new_full((self.L, self.rows, self.C), NEG_INF)
-        weighted[self.open.length, self.row] = self.log_a.unsqueeze(1) + onward
-        mass = torch.logsumexp(weighted, dim=0)
-        return mass.masked_fill_(~self.request.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
+        masses = [part.masses() for part in (self.entries, self.spellings) if part is not None]
+        self.mass = (masses[0] if len(masses) == 1 else masses[0].add_(masses[1])).clamp_(min=self.least)
+        scores = self.mass.log().add_(self.total.unsqueeze(1))
+        return scores.masked_fill_(~self.request.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
+
+    def masses_by_length(self) -> Tensor:
+        """The mass of every next character, by how many characters its segment has before it. (L, N, C)"""
+        parts = [part for part in (self.entries, self.spellings) if part is not None]
+        return torch.stack([part.masses_by_length() for part in parts]).sum(dim=0)
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
-        N, L, n = len(rows), self.L, len(self.row)
         self.length += 1
-        # The open segments of the new rows, by age; a character that is no letter goes on with none but the newest.
-        place = torch.full((L, self.rows), -1, device=rows.device)
-        place[self.open.length, self.row] = torch.arange(n, device=rows.device)
-        place = place[:, rows]  # (L, N)
-        place[1:] = place[1:].where(self.is_word[symbols], -1)
-        age, row = (place >= 0).nonzero(as_tuple=True)  # a synchronisation: how many are open
-        origin = place[age, row]
-        log_a = self.log_a[origin]
+        chosen = self.mass.view(-1).index_select(0, rows * self.C + symbols)
+        self.total = self.total.index_select(0, rows).add_(chosen.log())
+        scale = chosen.reciprocal_()
         self.cache.reorder(rows)
         states = self.model.decoder.step(symbols, self.cache)
-        ended, self.open, going_on = self.search.advance(self.open.select(origin), symbols[row], states, symbols)
         # a_{j+1} = sum over k of a_k p(y_k..j)                                                               Eq. 5
-        weighted = log_a.new_full((L, N), NEG_INF)
-        weighted[age, row] = log_a + ended
-        new_a = torch.logsumexp(weighted, dim=0)
+        boundary = torch.zeros_like(self.total)
+        if self.entries is not None:
+            boundary += self.entries.advance(rows, symbols, scale)
+        if self.spellings is not None:
+            boundary += self.spellings.advance(rows, symbols, scale, states)
+        self._begin(states, boundary.clamp_(min=self.least))
 
-        self.rows = N
-        self.row = torch.cat([torch.arange(N, device=rows.device), row[going_on]])
-        self.log_a = torch.cat([new_a, log_a[going_on]])
+    def _begin(self, states: Tensor, boundary: Tensor) -> None:
+        """Segments begin: states (N, D), boundary (N,) the probability that one ends where they begin."""
+        of_spellings = of_entries = boundary
+        if self.entries is not None and self.spellings is not None:
+            log_gate, log_not_gate = self.model.segments.log_gates(states)
+            of_spellings, of_entries = boundary * log_gate.exp(), boundary * log_not_gate.exp()
+        if self.entries is not None:
+            self.entries.begin(states, of_entries)
+        if self.spellings is not None:
+            self.spellings.begin(of_spellings)
 
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
         self.request = self.request.select(sentences)
-
-    def _pay_for_the_end_of_eos(self, onward: Tensor) -> None:
-        """With `proper: false` a finished string pays for the `<eom>` after `</s>` too, as its lattice does."""
-        N = self.rows
-        new = self.open.select(torch.arange(N, device=onward.device))  # the segments that begin now come first
-        eos = torch.full((N,), self.eos, device=onward.device)
-        onward[:N, self.eos] = self.search.log_prob_if_ended(self.search.read(new, eos), eos)

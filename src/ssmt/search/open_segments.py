@@ -1,7 +1,7 @@
-"""Segments under way: what a search has to know of a segment that has begun and may go on.
+"""Segments under way: what a search over segmented strings has to know of a segment that has begun and may go on.
 
-All searches over SSMT generate character by character, but the model scores whole segments. An open segment is the
-bridge: its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
+Dynamic decoding generates character by character, but the model scores whole segments. An open segment is the bridge:
+its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
 
 Shapes: n open segments, C alphabet, V lexicon entries, H width of the character LSTM, L longest segment.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
-from ssmt.search.lexicon_rows import lexicon_rows
+from ssmt.search.lexicon_rows import LexiconRows
 from ssmt.text.alphabet import EOS, Alphabet
 from ssmt.text.lexicon import ABSENT
 
@@ -46,9 +46,8 @@ class OpenSegments:
 class SegmentSearch:
     """The moves of open segments, for the searches over one batch."""
 
-    def __init__(self, model: SSMT, rows: int, class_by_class: bool = False) -> None:
-        """`rows`: how many segments can begin at one step; `class_by_class`: whether each row reads one character a
-        step, so that of a lexicon by first character only one class is needed."""
+    def __init__(self, model: SSMT, rows: int) -> None:
+        """`rows`: how many segments can begin at one step."""
         self.model, self.segments, self.characters = model, model.segments, model.segments.characters
         self.trie = model.segments.trie
         alphabet = model.vocabulary.alphabet
@@ -56,8 +55,8 @@ class SegmentSearch:
         self.is_word = model.segments.get_buffer("is_word")
         self.proper = self.characters is None or self.characters.proper
         device = model.device
-        steps = (self.longest + 1) * (1 if self.proper else 2)  # what is improper looks at the end of `</s>` too
-        self.lexicon = lexicon_rows(model.segments, steps, rows, device, class_by_class)
+        has_entries = model.segments.entries is not None
+        self.lexicon = LexiconRows(model.segments, self.longest + 1, rows, device) if has_entries else None
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
 
     def begin(self, states: Tensor, previous: Tensor) -> OpenSegments:
@@ -76,54 +75,9 @@ class SegmentSearch:
             log_gate, log_not_gate, slot, zeros, zeros, torch.zeros_like(log_gate), *spelling, following
         )
 
-    def advance(
-        self, open: OpenSegments, characters: Tensor, states: Tensor, symbols: Tensor
-    ) -> tuple[Tensor, OpenSegments, Tensor]:
-        """Every segment goes on with one more character, and new ones begin: states (N, D), after symbols (N,).
-
-        Returns log p of each segment's ending where it is now (n,); the segments that are open then, the new ones
-        first; and which of the old ones are among them (m,). The character model takes its step only where the
-        outcome is open, and for old and new segments at once.
-        """
-        going_on = (self.is_word[characters] & (open.length < self.longest - 1)).nonzero().squeeze(-1)
-        if not self.proper or self.characters is None:  # certain ends are paid for too, or there is nothing to spell
-            read = self.read(open, characters)
-            ended = self.log_prob_if_ended(read, characters)
-            return ended, OpenSegments.cat(self.begin(states, symbols), read.select(going_on)), going_on
-        assert self.input_table is not None
-        N = len(states)
-        node, slot = self.trie.child(open.node, characters), self._enter(open, characters)
-        spelt = open.spelt + open.next.gather(1, characters.unsqueeze(1)).squeeze(1)
-
-        hidden = torch.cat([self.characters.start(states), open.hidden.index_select(0, going_on)])
-        cell = torch.cat([torch.zeros_like(hidden[:N]), open.cell.index_select(0, going_on)])
-        read_now = torch.cat([symbols, characters[going_on]])
-        spelling = self.characters.advance(Spelling(hidden, cell), self.input_table.index_select(0, read_now))
-        following = self.characters.log_probs_of_both(spelling, N)
-
-        zeros = symbols.new_zeros(N)
-        log_gate, log_not_gate = self.segments.log_gates(states)
-        now_open = OpenSegments(
-            log_gate=torch.cat([log_gate, open.log_gate[going_on]]),
-            log_not_gate=torch.cat([log_not_gate, open.log_not_gate[going_on]]),
-            slot=torch.cat([self._begin_rows(states, zeros), slot[going_on]]),
-            node=torch.cat([zeros, node[going_on]]),
-            length=torch.cat([zeros, open.length[going_on] + 1]),
-            spelt=torch.cat([torch.zeros_like(log_gate), spelt[going_on]]),
-            hidden=spelling.hidden,
-            cell=spelling.cell,
-            next=following,
-        )
-        spelt = spelt.index_add(0, going_on, following[N:, self.eom])  # elsewhere `<eom>` is certain
-        return self._mix(open, spelt, self._entry_log_prob(slot, node)), now_open, going_on
-
     def _begin_rows(self, states: Tensor, nowhere: Tensor) -> Tensor:
         """What the lexicon says where segments begin; returns their slots. (n,)"""
         return nowhere if self.lexicon is None else self.lexicon.begin(states)
-
-    def _enter(self, open: OpenSegments, characters: Tensor) -> Tensor:
-        """The slots of segments that go on with one more character. (n,)"""
-        return open.slot if self.lexicon is None else self.lexicon.enter(open.slot, open.length, characters)
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
@@ -134,8 +88,8 @@ class SegmentSearch:
             spelling = self.characters.advance(spelling, self.input_table[characters])
             following = self.characters.log_probs(spelling, first=False)
         node = self.trie.child(open.node, characters)
-        slot = self._enter(open, characters)
-        return OpenSegments(open.log_gate, open.log_not_gate, slot, node, open.length + 1, spelt, *spelling, following)
+        fixed = open.log_gate, open.log_not_gate, open.slot
+        return OpenSegments(*fixed, node, open.length + 1, spelt, *spelling, following)
 
     def log_prob_if_ended(self, open: OpenSegments, last: Tensor) -> Tensor:
         """log p of the segments as they stand, `last` being their last character: Eq. 3. (n,)"""
@@ -148,34 +102,30 @@ class SegmentSearch:
             spelt = open.spelt + ending
         return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node))
 
-    def continuations(self, open: OpenSegments) -> Tensor:
-        """log of the probability that the segment goes on with y, whether or not it ends there: character-model
-        prefix, and all lexicon entries below that node. (n, C)"""
-        spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
-        below = None
-        if self.lexicon is not None:
-            below = _log(self.lexicon.below(open.slot, open.length, self.trie, open.node))
-        return self._mix(open, spelt, below)
-
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """Like `continuations`, but of the lexicon only entries that go on after y: the paper's `con` cases, Eq. 8
-        and 9. Their character part still holds the mass of ending at y, as in the paper. (n, C)"""
+        """log of the probability that the segment goes on with y and beyond: the paper's `con` cases, Eq. 8 and 9. Of
+        the lexicon these are the entries that go on after y; the character part still holds the mass of ending at y,
+        as in the paper. (n, C)"""
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
         below = None
         if self.lexicon is not None:
-            below = self.lexicon.below(open.slot, open.length, self.trie, open.node)
+            below = self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node))
             below = _log(below - self._entry_mass(open.slot, self.trie.children_of(open.node)))
         return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
 
-    def endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """log p of the segment that y ends, for every y: the paper's `end` cases, Eq. 6 and 7. (n, C)
+    def most_of_endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
+        """log of the most that the segment which y ends can have, for every y: that with a certain `<eom>`. (n, C)"""
+        spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
+        entry = None
+        if self.lexicon is not None:
+            entry = _log(self._entry_mass(open.slot, self.trie.children_of(open.node)))
+        return self._mix(open, spelt, entry).masked_fill(~legal, NEG_INF)
 
-        Needs the character model's next state for every character of the alphabet."""
-        n, C = open.length.shape[0], len(self.is_word)
-        every = torch.arange(C, device=open.length.device).repeat(n)
-        rows = torch.arange(n, device=open.length.device).repeat_interleave(C)
-        ended = self.log_prob_if_ended(self.read(open.select(rows), every), every)
-        return ended.view(n, C).masked_fill(~legal, NEG_INF)
+    def endings(self, open: OpenSegments, segments: Tensor, characters: Tensor) -> Tensor:
+        """log p of some of the segments, each ended by a character: the paper's `end` cases, Eq. 6 and 7. (m,)
+
+        Needs the character model's next state for each."""
+        return self.log_prob_if_ended(self.read(open.select(segments), characters), characters)
 
     def _entry_mass(self, slot: Tensor, node: Tensor) -> Tensor:
         assert self.lexicon is not None

@@ -12,6 +12,7 @@ from ssmt.errors import UserError
 ScoreType = Literal["marginal", "path", "tokens"]
 Normalise = Literal["segments", "characters", "none"]
 Stop = Literal["safe", "paper"]
+Candidates = Literal["samples", "beam"]
 
 MOST_HYPOTHESES = 10_000  # each has its own cache: more would fill any memory
 LONGEST_OUTPUT = 1_000_000  # characters
@@ -37,10 +38,13 @@ class SearchOptions:
     average_next: bool = False
     temperature: float = 1.0  # of sampling
     seed: int = 0  # of sampling
+    candidates: int = 50  # of minimum-risk decoding: how many translations it chooses from
+    candidates_from: Candidates = "samples"  # or the best of a beam of that size
 
     def __post_init__(self) -> None:
         _require_whole("beam", self.beam, 1, MOST_HYPOTHESES)
         _require_whole("n_best", self.n_best, 1, MOST_HYPOTHESES)
+        _require_whole("candidates", self.candidates, 1, MOST_HYPOTHESES)
         _require_whole("min_length", self.min_length, 0, LONGEST_OUTPUT)
         _require_whole("seed", self.seed, 0)
         if self.max_length is not None:
@@ -51,6 +55,7 @@ class SearchOptions:
         for name, value, choices in (
             ("normalise", self.normalise, get_args(Normalise)),
             ("stop", self.stop, get_args(Stop)),
+            ("candidates_from", self.candidates_from, get_args(Candidates)),
             ("final_normalise", self.final_normalise, (None, *get_args(Normalise))),
         ):
             if value not in choices:

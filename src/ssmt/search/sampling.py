@@ -24,9 +24,11 @@ def sample_strings(scorer: Scorer, seeds: Sequence[int], n: int, temperature: fl
     active = list(range(len(generators)))
     while active:
         mass = scorer.extensions()  # (N, W)
-        uniform = torch.cat([torch.rand(n, mass.shape[1], generator=generators[sentence]) for sentence in active])
-        gumbel = -torch.log(-torch.log(uniform.double().clamp(1e-12, 1 - 1e-12))).to(mass)
-        symbols = (mass / temperature + gumbel).argmax(dim=1)  # a draw from softmax(mass / temperature)
+        uniform = torch.cat([torch.rand(n, 1, dtype=torch.float64, generator=generators[one]) for one in active])
+        # A draw from softmax(mass / temperature): the symbol at whose share of the whole a random number falls.
+        shares = torch.softmax(mass / temperature, dim=1).cumsum(dim=1)
+        drawn_at = shares[:, -1:] * uniform.to(shares)
+        symbols = torch.searchsorted(shares, drawn_at, right=True).squeeze(1).clamp_(max=mass.shape[1] - 1)
         symbols[mass.amax(dim=1) < IMPOSSIBLE] = eos  # where nothing can follow
         scores = mass.gather(1, symbols.unsqueeze(1)).view(-1, n).tolist()
         next_symbols = symbols.view(-1, n).tolist()

@@ -33,6 +33,7 @@ class Search:
     # number (fairseq by default, with which the paper's baselines were made).
     length_penalty: float = 0.0
     has_beam: bool = True
+    hypotheses: Callable[[SearchOptions], int] = lambda options: options.beam  # of a sentence, at one time
 
     def completed(self, options: SearchOptions) -> SearchOptions:
         """The options with this search's own defaults; what would make no difference is refused."""
@@ -44,6 +45,10 @@ class Search:
             raise UserError(
                 "Another normalisation of what is final goes with the paper's way to stop (stop: paper) only"
             )
+        if self.name == "mbr" and options.candidates_from == "beam":
+            for name in ("temperature", "seed"):
+                if getattr(options, name) != _DEFAULTS[name]:
+                    raise UserError(f"A {name} is of samples, and the candidates come from a beam")
         if options.length_penalty is None and "length_penalty" in self.own_options:
             options = replace(options, length_penalty=self.length_penalty)
         return replace(options, search=self.name)
@@ -82,6 +87,12 @@ def _sample(job: Job) -> list[list[Hypothesis]]:
     return sample_strings(job.new_scorer(options.n_best), job.seeds, options.n_best, options.temperature)
 
 
+def _mbr(job: Job) -> list[list[Hypothesis]]:
+    from ssmt.search.mbr import minimum_risk_search
+
+    return minimum_risk_search(job)
+
+
 SEARCHES: dict[str, Search] = {
     search.name: search
     for search in (
@@ -108,6 +119,21 @@ SEARCHES: dict[str, Search] = {
             own_options=("length_penalty",),
             length_penalty=1.0,
         ),
-        Search("sample", "samples", _sample, own_options=("temperature", "seed"), has_beam=False),
+        Search(
+            "sample",
+            "samples",
+            _sample,
+            own_options=("temperature", "seed"),
+            has_beam=False,
+            hypotheses=lambda options: options.n_best,
+        ),
+        Search(
+            "mbr",
+            "the candidate with the highest expected chrF",
+            _mbr,
+            own_options=("candidates", "candidates_from", "temperature", "seed"),
+            has_beam=False,
+            hypotheses=lambda options: options.candidates,
+        ),
     )
 }

@@ -53,6 +53,13 @@ class Alphabet:
         symbols that ask for them, where there are several."""
         return cls([*SPECIALS, *map(language_symbol, languages), *sorted(set(characters))])
 
+    def extended(self, characters: Iterable[str], languages: Iterable[str] = ()) -> Alphabet:
+        """The same symbols with the same ids and, after them, what is not there yet."""
+        new = [*map(language_symbol, languages), *sorted(set(characters))]
+        new = [symbol for symbol in new if symbol not in self.symbols]
+        words = None if self.has_usual_words else {*self.word_characters, *filter(is_word_character, new)}
+        return Alphabet([*self.symbols, *new], words)
+
     def __len__(self) -> int:
         return len(self.symbols)
 

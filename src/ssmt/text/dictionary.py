@@ -60,6 +60,10 @@ class DictionarySubwords:
     def __len__(self) -> int:
         return len(self.symbols)
 
+    @property
+    def pieces(self) -> Sequence[str]:
+        return self.symbols
+
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""
         return self.encode_split([self._bpe.process_line(line) for line in lines])

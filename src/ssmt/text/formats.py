@@ -13,15 +13,28 @@ What a file is, its name says, before endings such as `.gz`; where the name says
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, TextIO
 from xml.parsers import expat
 
 from ssmt.config import CorpusConfig, language_code
 from ssmt.errors import UserError
-from ssmt.files import DAMAGED, LONGEST_LINE, decompressed, is_text, name_of, open_for_reading, parse_json, reason
+from ssmt.files import (
+    DAMAGED,
+    LONGEST_LINE,
+    STANDARD_STREAM,
+    as_json,
+    decompressed,
+    is_text,
+    name_of,
+    open_for_reading,
+    open_for_writing,
+    parse_json,
+    reason,
+)
 from ssmt.text.lines import normalise, require_equal_lengths, stream_lines
 
 Format = Literal["tsv", "jsonl", "tmx"]
@@ -77,6 +90,45 @@ def format_of(path: str | Path) -> Format:
             raise
         raise UserError(f"{name_of(path)}, line 1: cannot be read; the file is damaged ({reason(error)})") from None
     return {b"{": "jsonl", b"<": "tmx"}.get(first, "tsv")  # type: ignore[return-value]
+
+
+class PairWriter:
+    """Writes pairs to one file, TSV (three columns where the target's language is known) or JSON lines by its name; or
+    to two files of lines."""
+
+    def __init__(self, streams: Sequence[TextIO], as_json_lines: bool) -> None:
+        self.streams, self.as_json_lines = streams, as_json_lines
+        self.columns = 0
+
+    @classmethod
+    @contextmanager
+    def open(cls, paths: Sequence[str]) -> Iterator[PairWriter]:
+        as_json_lines = False
+        if len(paths) == 1:
+            written = FORMATS.get(Path(paths[0]).suffix.lower(), "tsv" if paths[0] == STANDARD_STREAM else None)
+            if written not in ("tsv", "jsonl"):
+                raise UserError(f"{paths[0]}: pairs are written as .tsv or .jsonl; name such a file")
+            as_json_lines = written == "jsonl"
+        with ExitStack() as stack:
+            yield cls([stack.enter_context(open_for_writing(path)) for path in paths], as_json_lines)
+
+    def write(self, pair: RawPair, **more: Any) -> None:
+        """`more`: what else JSON lines shall say of it."""
+        if len(self.streams) == 2:
+            for stream, text in zip(self.streams, (pair.source, pair.target), strict=True):
+                stream.write(f"{text}\n")
+            return
+        (stream,) = self.streams
+        if self.as_json_lines:
+            known = {key: getattr(pair, key) for key in ("source_language", "target_language", "origin")}
+            said = {key: value for key, value in known.items() if value is not None}
+            stream.write(as_json({"source": pair.source, "target": pair.target, **said, **more}) + "\n")
+            return
+        values = [pair.source, pair.target, *([pair.target_language] if pair.target_language else [])]
+        self.columns = self.columns or len(values)
+        if len(values) != self.columns:
+            raise UserError(f"{pair.file}, line {pair.line}: of some pairs the language is known and of others not")
+        stream.write("\t".join(value.replace("\t", " ") for value in values) + "\n")
 
 
 def _two_files(source: str, target: str) -> Iterator[RawPair]:

@@ -47,8 +47,9 @@ class Pieces:
         self.id_of_piece = {piece: id for id, piece in enumerate(self.pieces)}
 
     @classmethod
-    def of_lines(cls, lines: Iterable[str], size: int) -> Pieces:
-        """The most frequent pieces of segmented lines, `size` in all but at least every character; ties go by text."""
+    def of_lines(cls, lines: Iterable[str], size: int, known: Pieces | None = None) -> Pieces:
+        """The most frequent pieces of segmented lines, `size` in all but at least every character; ties go by text.
+        Those that are `known` come first, with the ids that they have."""
         counts: Counter[str] = Counter()
         characters: Counter[str] = Counter({MARK: 0})
         for line in lines:
@@ -56,10 +57,12 @@ class Pieces:
             counts.update(pieces)
             for piece in pieces:
                 characters.update(piece)
-        singles = sorted(characters)
-        room = max(size - len(SPECIALS) - len(singles), 0)
-        longer = sorted((piece for piece in counts if len(piece) > 1), key=lambda piece: (-counts[piece], piece))
-        chosen = [*singles, *longer[:room]]
+        before = [] if known is None else known.pieces[len(SPECIALS) :]
+        singles = sorted({*characters} - {*before})
+        room = max(size - len(SPECIALS) - len(before) - len(singles), 0)
+        new = (piece for piece in counts.keys() - {*before} if len(piece) > 1)
+        longer = sorted(new, key=lambda piece: (-counts[piece], piece))
+        chosen = [*before, *singles, *longer[:room]]
         return cls(chosen, [counts[piece] for piece in chosen])
 
     def __len__(self) -> int:

@@ -25,7 +25,7 @@ from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
 from ssmt.text.tags import language_symbol, origin_symbol
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary, Vocabulary
+from ssmt.text.vocabulary import BothSides, SourceSubwords, SubwordVocabulary, Vocabulary
 from ssmt.text.workers import cores
 from ssmt.version import __version__
 
@@ -60,6 +60,30 @@ class Prepared(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Beginning:
+    """The vocabulary of the model that training begins with."""
+
+    vocabulary: BothSides
+    source: bool = True  # whether this side is taken over
+    target: bool = True
+    extend: bool = True  # whether what the text has and the vocabulary lacks is added
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """What an interrupted preparation must have begun with to be gone on with."""
+        vocabulary = self.vocabulary
+        entries = vocabulary.lexicon.texts if isinstance(vocabulary, Vocabulary) else ()
+        return (
+            tuple(vocabulary.rows("source")),
+            tuple(vocabulary.rows("target")),
+            tuple(entries),
+            self.source,
+            self.target,
+            self.extend,
+        )
+
+
+@dataclass(frozen=True)
 class TrainingText:
     """The training pairs, read and found good, and how to write the corpora once the text can be encoded."""
 
@@ -69,12 +93,14 @@ class TrainingText:
     kept: Path  # a directory for what an interrupted preparation need not learn again
     write: Callable[[BothSides], Corpus]  # -> training corpus; of a vocabulary, whether it is complete or not
     reporter: Reporter
+    beginning: Beginning | None = None
 
     @property
     def languages(self) -> list[str]:
-        """The target languages, where there are several."""
+        """The target languages, where there are several, here or before."""
         codes = {group.target_language for group in self.pairs.groups if group.target_language}
-        return sorted(codes) if len(codes) > 1 else []
+        known = () if self.beginning is None else self.beginning.vocabulary.languages
+        return sorted(codes) if len(codes) > 1 or known else []
 
     @property
     def origins(self) -> list[str]:
@@ -119,9 +145,15 @@ Learn = Callable[[TrainingText, TextConfig], BothSides]  # learns a vocabulary a
 
 
 def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
-    """Source subwords, the target's alphabet and its lexicon."""
-    subwords = text.subwords(Subwords, 1, size=config.source_vocabulary).with_tags(text.tags(config.tag_source))
-    alphabet = Alphabet.of_characters(text.characters, text.languages)
+    """Source subwords, the target's alphabet and its lexicon; of those that the run begins with, what is new."""
+    begun = text.beginning
+    subwords = _source_subwords(text, config, "bpe", text.tags(config.tag_source))
+    if begun is not None and begun.target:
+        assert isinstance(begun.vocabulary, Vocabulary)
+        old = begun.vocabulary.alphabet
+        alphabet = old.extended(text.characters if begun.extend else (), text.languages)
+    else:
+        alphabet = Alphabet.of_characters(text.characters, text.languages)
     corpus = text.write(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, ())))
     lexicon = learn_lexicon(text, corpus, alphabet, config)
     text.reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries ({config.lexicon})")
@@ -130,8 +162,15 @@ def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
 
 def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config: TextConfig) -> Lexicon:
     chunks, longest = corpus.target.chunks, config.longest_segment
+    weights = None if {*text.times} == {1.0} else partial(corpus.target_weights, text.times)
+    if text.beginning is not None and text.beginning.target:
+        assert isinstance(text.beginning.vocabulary, Vocabulary)
+        known = text.beginning.vocabulary.lexicon
+        size = config.lexicon_size if text.beginning.extend and config.lexicon == "ngrams" else 0
+        lexicon = most_frequent_ngrams(chunks, alphabet, size, longest, weights, known.entries)
+        text.reporter.say(f"{len(lexicon) - len(known):,} lexicon entries are new")
+        return lexicon
     if config.lexicon == "ngrams":
-        weights = None if {*text.times} == {1.0} else partial(corpus.target_weights, text.times)
         lexicon = most_frequent_ngrams(chunks, alphabet, config.lexicon_size, longest, weights)
         if len(lexicon) != config.lexicon_size:
             text.reporter.warn(
@@ -148,8 +187,12 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
 
 def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig) -> SubwordVocabulary:
     """Subwords of both languages, one vocabulary for both or one for each."""
-    size, tags = config.subword_vocabulary, text.tags(True)
-    if config.shared_vocabulary:
+    begun, size, tags = text.beginning, config.subword_vocabulary, text.tags(True)
+    if begun is not None:
+        vocabulary = _begun_subwords(begun, text, config, algorithm)
+        sizes = "{:,} source and {:,} target subwords".format(*vocabulary.sizes)
+        text.reporter.say(f"{sizes}, with those of the model that training begins with")
+    elif config.shared_vocabulary:
         both = text.subwords(TargetSubwords, 1, 2, size=size, algorithm=algorithm).with_tags(tags)
         vocabulary = SubwordVocabulary(both, both)
         text.reporter.say(f"{len(both):,} subwords of both languages ({algorithm})")
@@ -164,14 +207,62 @@ def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig)
     return vocabulary
 
 
+def _begun_subwords(
+    begun: Beginning, text: TrainingText, config: TextConfig, algorithm: Algorithm
+) -> SubwordVocabulary:
+    """Subwords of a model, with the characters and languages that are new."""
+    old = begun.vocabulary
+    if begun.source and begun.target:
+        assert isinstance(old, SubwordVocabulary)
+        if old.shared:
+            both = _extended(begun, old.source, text.tags(True), text, 1, 2)
+            assert isinstance(both, TargetSubwords)
+            return SubwordVocabulary(both, both)
+    elif config.shared_vocabulary:
+        raise UserError(
+            "text.shared_vocabulary: a run that begins with one side of a model has a vocabulary of its own for the "
+            "other; set it to false"
+        )
+    if begun.target:
+        assert isinstance(old, SubwordVocabulary)
+        assert isinstance(old.target, TargetSubwords)
+        target = old.target.with_characters(old.target.characters_of(text.lines(2)) if begun.extend else ())
+    else:
+        target = text.subwords(TargetSubwords, 2, size=config.subword_vocabulary, algorithm=algorithm)
+    return SubwordVocabulary(_source_subwords(text, config, algorithm, text.tags(True)), target)
+
+
+def _source_subwords(
+    text: TrainingText, config: TextConfig, algorithm: Algorithm, tags: Sequence[str]
+) -> SourceSubwords:
+    """Of the source, with tags: those of the model that training begins with, or new ones."""
+    if text.beginning is not None and text.beginning.source:
+        return _extended(text.beginning, text.beginning.vocabulary.source, tags, text, 1)
+    return text.subwords(Subwords, 1, size=config.source_vocabulary, algorithm=algorithm).with_tags(tags)
+
+
+def _extended(
+    begun: Beginning, subwords: SourceSubwords, tags: Sequence[str], text: TrainingText, *sides: int
+) -> SourceSubwords:
+    """Subwords of a model with new tags and, if that is allowed, with the characters of some sides of the text."""
+    if not isinstance(subwords, Subwords):
+        if missing := [tag for tag in tags if tag not in subwords.tags]:
+            raise UserError(f"The model that training begins with was imported, and cannot have {', '.join(missing)}")
+        return subwords
+    new = subwords.characters_of(text.lines(*sides)) if begun.extend else ()
+    return subwords.with_characters(new).with_tags(tags)
+
+
 def prepare(
     files: TrainingFiles | DataConfig,
     config: TextConfig,
     directory: Path,
     reporter: Reporter,
     learn: Learn = learn_segmental,
+    beginning: Beginning | None = None,
 ) -> Prepared:
-    """Learn the vocabulary and write `directory/train` and `directory/valid`. Nothing is written if a line is bad."""
+    """Learn the vocabulary, or what is new to that of a beginning, and write `directory/train` and `directory/valid`.
+    Nothing is written if a line is bad."""
     data = files.data if isinstance(files, TrainingFiles) else files
     train, valid = PairReader(data.train, config), PairReader(data.valid, config)
 
@@ -179,7 +270,9 @@ def prepare(
     ratios = array("f")
     held_out, seen = _pairs_of(valid), set[int]()
     learner = (getattr(learn, "func", learn).__name__, getattr(learn, "args", ()))
-    digest = hashlib.blake2b(repr((config, learner, __version__)).encode(), digest_size=16)
+    digest = hashlib.blake2b(
+        repr((config, learner, beginning and beginning.identity, __version__)).encode(), digest_size=16
+    )
     with reporter.bar("reading", None) as bar:
         for _, source, target, group in train:
             characters.update(target)
@@ -189,7 +282,7 @@ def prepare(
             digest.update(f"{source}\n{target}\n{group}\n".encode("utf-8", "surrogatepass"))
             if len(ratios) % PAIRS_BETWEEN_LOOKS == 0:
                 bar.advance(len(ratios), plural(len(ratios), "pair"))
-    _compare_languages(train, valid)
+    _compare_languages(train, valid, beginning)
     if len(seen) > MOST_SEEN * len(held_out):
         reporter.warn(
             f"{len(seen):,} of {len(held_out):,} different validation pairs are training pairs too, so validation "
@@ -197,11 +290,13 @@ def prepare(
         )
     if train.skipped:
         reporter.warn(f"{plural(train.skipped, 'training pair')} left out: empty or too long")
+    if beginning is not None and beginning.target and not beginning.extend:
+        _report_lacking(beginning.vocabulary, characters, reporter)
     _report_unknown(valid, Alphabet.of_characters(characters), reporter)
     times = repetitions(train.groups, train.sizes, config.language_temperature)
     kept = _kept_of(directory, digest.hexdigest())
     write = partial(_write, train, valid, directory, reporter)
-    text = TrainingText(train, times, characters, kept, write, reporter)
+    text = TrainingText(train, times, characters, kept, write, reporter, beginning)
     in_languages = f" into {', '.join(text.languages)}" if text.languages else ""
     found = f"{plural(len(ratios), 'training pair')}{in_languages}, {plural(len(characters), 'target character')}"
     reporter.say(found)
@@ -250,13 +345,29 @@ def _write(train: PairReader, valid: PairReader, directory: Path, reporter: Repo
     return Corpus(directory / "train")
 
 
-def _compare_languages(train: PairReader, valid: PairReader) -> None:
-    """Refuse to validate on what was never trained on."""
-    trained = {group.target_language for group in train.groups}
+def _compare_languages(train: PairReader, valid: PairReader, beginning: Beginning | None) -> None:
+    """Refuse to validate on what was never trained on, and to go on with a model of several languages without one."""
+    known = () if beginning is None else beginning.vocabulary.languages
+    trained = {group.target_language or "" for group in train.groups}
+    if known and trained == {""}:
+        raise UserError(
+            f"The model that training begins with translates into {', '.join(known)}: say what the target language is"
+        )
+    new = trained.difference(known)
+    if known and new and beginning is not None and not beginning.extend:
+        raise UserError(f"The model that training begins with does not know {', '.join(sorted(new))} (start.extend)")
     for code in sorted({group.target_language or "" for group in valid.groups}):
-        if len(trained) > 1 and code not in trained:
+        if (len(trained) > 1 or known) and code not in (*trained, *known):
             named = f"is in {code!r}" if code else "does not say its target language"
-            raise UserError(f"The validation text {named}; training is into {', '.join(sorted(map(str, trained)))}")
+            raise UserError(f"The validation text {named}; training is into {', '.join(sorted(trained))}")
+
+
+def _report_lacking(vocabulary: BothSides, characters: set[str], reporter: Reporter) -> None:
+    if unknown := vocabulary.unknown_characters("".join(sorted(characters))):
+        reporter.warn(
+            f"the model that training begins with lacks {plural(len(unknown), 'character')} of the training text; they "
+            f"count as <unk>: {describe_characters(unknown)}"
+        )
 
 
 def _pairs_of(pairs: PairReader) -> set[int]:

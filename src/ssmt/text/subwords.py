@@ -44,12 +44,11 @@ class Subwords:
     def __init__(self, serialised: bytes) -> None:
         self.serialised = serialised
         self.processor = sentencepiece.SentencePieceProcessor(model_proto=serialised)
+        self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
         specials = (self.unk, self.eos, self.pad)
         # Symbols that are put in front of a text and never found in it.
         self.tags: dict[str, int] = {
-            self.processor.id_to_piece(id): id
-            for id in range(len(self))
-            if id not in specials and self.processor.is_control(id)
+            piece: id for id, piece in enumerate(self.pieces) if id not in specials and self.processor.is_control(id)
         }
 
     def with_tags(self, tags: Iterable[str]) -> Self:
@@ -60,10 +59,15 @@ class Subwords:
     def with_characters(self, characters: Iterable[str]) -> Self:
         """The same subwords and, after them, single characters. Whatever was known before is cut as before: nothing
         longer comes together, and a new character's score is below all others."""
-        known = {self.processor.id_to_piece(id) for id in range(len(self))}
-        new = sorted({*characters} - known)
+        new = sorted({*characters} - {*self.pieces})
         least = min(self.processor.get_score(id) for id in range(len(self))) - 1
         return type(self)(self.serialised + b"".join(_piece(c, NORMAL, least) for c in new)) if new else self
+
+    def characters_of(self, lines: Iterable[str]) -> set[str]:
+        """The characters of a text as they stand in subwords."""
+        if self.exact:
+            return {character for line in lines for character in marked(line)}
+        return {c for line in lines for c in line if not c.isspace() and c not in _STAND_INS}
 
     @classmethod
     def train(
@@ -130,10 +134,6 @@ class TargetSubwords(Subwords):
 
     file = "target.model"
     exact = True
-
-    def __init__(self, serialised: bytes) -> None:
-        super().__init__(serialised)
-        self.pieces: list[str] = [self.processor.id_to_piece(id) for id in range(len(self))]
 
     def cut(self, text: str) -> list[str]:
         """The segments of a text, in its own characters, known or not."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 Many = Sequence[npt.ArrayLike]  # ids of many lines
+# Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters.
+RowKind = Literal["source", "target", "entries", "ngrams"]
 
 
 class SourceSubwords(Protocol):
@@ -44,6 +46,10 @@ class SourceSubwords(Protocol):
     @property
     def tags(self) -> Mapping[str, int]:
         """Symbols that are put in front of a text and never found in it."""
+
+    @property
+    def pieces(self) -> Sequence[str]:
+        """In the order of their ids."""
 
     def __len__(self) -> int: ...
     def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
@@ -125,6 +131,10 @@ class BothSides(ABC):
     def sizes(self) -> tuple[int, int]:
         """Symbols of the source and of the target."""
 
+    @abstractmethod
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        """The symbols of a kind, in the order of their ids."""
+
     @property
     @abstractmethod
     def target_pad(self) -> int: ...
@@ -163,6 +173,11 @@ class Vocabulary(BothSides):
     @property
     def sizes(self) -> tuple[int, int]:
         return len(self.source), len(self.alphabet)
+
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        if kind == "source":
+            return self.source.pieces
+        return self.alphabet.symbols if kind == "target" else self.lexicon.texts
 
     @property
     def target_pad(self) -> int:
@@ -219,6 +234,9 @@ class SubwordVocabulary(BothSides):
     @property
     def sizes(self) -> tuple[int, int]:
         return len(self.source), len(self.target)
+
+    def rows(self, kind: RowKind) -> Sequence[str]:
+        return self.source.pieces if kind == "source" else self.target.pieces
 
     @property
     def target_pad(self) -> int:

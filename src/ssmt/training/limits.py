@@ -32,7 +32,8 @@ def reached_limit(settings: TrainingConfig, state: State) -> Limit | None:
     if cpu_minutes is not None and state.cpu_seconds >= cpu_minutes * 60:
         minutes_of_cpu = f"{cpu_minutes:g} minute{'' if cpu_minutes == 1 else 's'} of CPU time"
         return Limit("max_cpu_minutes", f"{minutes_of_cpu} {_are(cpu_minutes)} over")
-    if patience is not None and state.validations_since_best >= patience:
+    is_patient = settings.min_epochs is not None and state.epoch < settings.min_epochs
+    if patience is not None and state.validations_since_best >= patience and not is_patient:
         return Limit("patience", f"no improvement in {plural(patience, 'validation')}")
     return None
 

@@ -16,6 +16,7 @@ from ssmt.config import LIMITS, Config, DataConfig, changed, differences
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
+    FROM,
     SEGMENTER,
     VOCABULARIES,
     WEIGHTS,
@@ -35,19 +36,19 @@ from ssmt.text.preparation import PREPARING, TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, SubwordVocabulary
-from ssmt.training import segmented
+from ssmt.training import segmented, start
 from ssmt.training.distributed import Processes
 from ssmt.training.lock import alone as alone
 from ssmt.training.loop import Trainer
 
 # What may differ between the sessions of one run: where it ends, not what it learns from.
-CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "checkpoint_every", "process_timeout")}
+CHANGEABLE = {f"training.{key}" for key in (*LIMITS, "patience", "min_epochs", "checkpoint_every", "process_timeout")}
 CHANGEABLE |= {f"segmenter.{key}" for key in LIMITS}
 
 COPIES = 4  # of the weights that an update needs at the least: themselves, their gradients, two moments
 LONGEST_WORD = 50  # characters a blank; with more, a text hardly has words
 
-FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY)
+FOLDERS = ("data", "checkpoints", "tensorboard", SEGMENTER, segmented.DIRECTORY, FROM)
 WRITTEN = (WEIGHTS, *VOCABULARIES, "log.jsonl", *(name for name in FOLDERS if name != "data"))
 
 
@@ -97,12 +98,13 @@ def _tidy(directory: Path) -> None:
 def _prepare(directory: Path, config: Config, reporter: Reporter) -> float | None:
     """Everything that a run needs, its config last; returns the length ratio."""
     kind = kind_of(config)
+    config, beginning = start.keep(directory, config)
     if kind.learn is None:
         segmented.discard_other_corpora(directory)
         ratio = _prepare(directory / SEGMENTER, config.of_segmenter, reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
-    vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn)
+    vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn, beginning)
     if config.text.length_ratio is None:
         config = changed(config, {"text": {"length_ratio": measured}}, "length_ratio")
     if config.network.word_layers and "network.character_layers" not in kind.settings_without_effect(config):
@@ -130,6 +132,8 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
     with alone(directory):
         old = load_config(directory)
         new = reconfigure(old).model_copy(update={"data": old.data})  # a run goes on with the text that it has read
+        if new.start.digest is None:  # written down when the run began
+            new = changed(new, {"start": {"digest": old.start.digest}}, "digest")
         if new.text.length_ratio is None:  # measured when the run began, so no preset or file can know it
             new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
         conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
@@ -195,7 +199,9 @@ def _train_model(directory: Path, processes: Processes, reporter: Reporter) -> s
     vocabulary, config = load_description(directory)
     _require_memory(vocabulary, config, processes.device)
     torch.manual_seed(config.training.seed)
-    model = build(vocabulary, config).to(processes.device)
+    model = build(vocabulary, config)
+    start.begin(model, directory, config)
+    model = model.to(processes.device)
     trainer = Trainer(
         model,
         config,

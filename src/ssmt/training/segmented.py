@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from ssmt import lattice
-from ssmt.directory import SEGMENTER, load_config, load_model, load_segmenter_config
+from ssmt.directory import FROM, SEGMENTER, load_config, load_description, load_model, load_segmenter_config
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut
@@ -60,7 +60,13 @@ def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -
             reporter,
         )
     lines = stream_lines(directory / DIRECTORY / "train.txt", normalised=False)
-    pieces = Pieces.of_lines(lines, config.text.subword_vocabulary)
+    known = None
+    if (directory / FROM).exists() and not config.start.take:  # the run began with a model of this kind
+        old = load_description(directory / FROM)[0]
+        assert isinstance(old, SubwordVocabulary)
+        assert isinstance(old.target, Pieces)
+        known = old.target
+    pieces = Pieces.of_lines(lines, config.text.subword_vocabulary, known)
     vocabulary = SubwordVocabulary(model.vocabulary.source, pieces)
     vocabulary.save(directory)
     for part in ("valid", "train"):

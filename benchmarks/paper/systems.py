@@ -1,0 +1,114 @@
+"""What is compared, as data: the settings of every system, of the ablation's rows and of the grid, and on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from ssmt.config import Config, compose
+from ssmt.registry import kind_of
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+
+LANGUAGES = {"ss": "Swati", "zu": "Zulu", "xh": "Xhosa", "fi": "Finnish", "tn": "Tswana", "af": "Afrikaans"}
+HEADLINE = ("ss", "zu", "xh")  # what is trained first, with every seed
+MORPHOLOGY = ("ss", "zu", "xh")  # languages with gold morphemes of sentences
+ABLATION_LANGUAGE, BEAM_LANGUAGE, SUBSET_LANGUAGE, GRID_LANGUAGE = "ss", "zu", "zu", "ss"  # the paper's
+
+PRESET = "tiny"
+EVERY_SYSTEM = (
+    "training.batch_characters=1500",
+    "training.cooldown=0.4",
+    "training.max_epochs=null",  # the budget ends a run, and nothing else
+    "training.patience=null",
+)
+SEGMENTER_SHARE = 0.45  # of the budget of a model whose text another cuts first, for that other
+
+
+@dataclass(frozen=True)
+class System:
+    """A model and how it is decoded. `settings` change the preset; `file`, below them, is in configs/."""
+
+    name: str
+    settings: tuple[str, ...] = ()
+    file: str | None = None
+    search: str | None = None  # none: the model's own
+    length_penalty: float | None = None  # none: the search's own
+    beam: int = 5
+    what: str = ""  # in a few words, for the document
+
+    @cache  # noqa: B019 (systems live as long as the program)
+    def config(self, minutes: float, seed: int, more: tuple[str, ...] = ()) -> Config:
+        """Its settings in a run of so many minutes of CPU time; `more` change them again."""
+        file = CONFIGS / self.file if self.file else None
+        own = compose(PRESET, file, [*EVERY_SYSTEM, *self.settings])
+        share = SEGMENTER_SHARE if kind_of(own).segments_first else 0.0
+        budget = [f"training.max_cpu_minutes={minutes * (1 - share):g}", f"training.seed={seed}"]
+        budget += [f"segmenter.max_cpu_minutes={minutes * share:g}"] if share else []
+        return compose(PRESET, file, [*EVERY_SYSTEM, *self.settings, *budget, *more])
+
+
+NGRAMS = ("network.ngram_inputs=true",)
+CLASSES = ("network.lexicon_by_first_character=true",)
+WORDS_FIRST = (
+    "network.decoder_layers=3",
+    "network.character_layers=1",
+    "network.character_attention=false",
+    "network.character_feedforward=256",
+)
+SUBWORDS = ("text.shared_vocabulary=false", "text.subword_vocabulary=2000")
+
+BPE = System("bpe", ("model=bpe", *SUBWORDS), length_penalty=1.5, what="a Transformer on BPE subwords")
+ULM = System("ulm", ("model=ulm", *SUBWORDS), length_penalty=1.5, what="a Transformer on subwords of a unigram model")
+DPE = System("dpe", ("model=dpe", *SUBWORDS[1:]), length_penalty=1.5, what="a Transformer on a first model's cuts")
+SSMT = System(
+    "ssmt",
+    (*NGRAMS, *CLASSES, "text.lexicon_size=4000", "text.longest_segment=8", "network.characters=false", *WORDS_FIRST),
+    length_penalty=1.0,
+    what="ours, with n-gram inputs, a lexicon by first character and layers over words first",
+)
+SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
+
+# Table 4: the paper's five rows, and ours below them. Rows with one name are one run, decoded in several ways.
+_PAPERS = "ablation/lexicon-and-characters.yaml"
+ABLATION = {
+    "+BPEvocab −char (DPE), 2 models": System("dpe-paper", file="ablation/dpe.yaml"),
+    "+lexicon −char, 2 models": System("two-lexicon", file="ablation/segment-with-lexicon.yaml"),
+    "+lexicon +char, 2 models": System("two-mixture", file="ablation/segment-with-lexicon-and-characters.yaml"),
+    "+lexicon −char, dynamic decoding": System("lexicon", file="ablation/lexicon.yaml", search="dynamic"),
+    "+lexicon +char (SSMT), dynamic decoding": System("mixture", file=_PAPERS, search="dynamic"),
+    "the same, marginal decoding": System("mixture", file=_PAPERS),
+    "and length penalty 1": System("mixture", file=_PAPERS, length_penalty=1.0),
+    "and n-gram inputs": System("mixture-ngrams", NGRAMS, _PAPERS, length_penalty=1.0),
+    "and lexicon by first character": System("mixture-classes", CLASSES, _PAPERS, length_penalty=1.0),
+    "and both of these": System("mixture-both", (*NGRAMS, *CLASSES), _PAPERS, length_penalty=1.0),
+    "`ssmt` of Table 3": SSMT,
+}
+
+# Table 7.
+BEAMS = (1, 3, 5, 7, 10)
+BEAM_SEARCHES = ("mixture", "dynamic", "marginal")
+MINIMUM_RISK = "mbr"  # which has no beam
+BEAM_SENTENCES = 300  # the first of the validation text: 16 decodings
+
+# Figure 3: sentences of a subset, and how far their words shall be from those of the training text.
+SUBSET_SIZE = 300
+DIVERGENCES = (0.2, 0.3)
+
+# Figure 4: layers of encoder and decoder (ssmt has one more, over characters) by entries of the target vocabulary.
+GRID_SYSTEMS = (BPE, SSMT)
+GRID_LAYERS = (1, 2, 3)
+GRID_VOCABULARIES = (1000, 2000, 4000)
+
+
+def of_grid(system: System, layers: int, vocabulary: int) -> System:
+    """A system at a point of the grid."""
+    over_characters = 1 if system is SSMT else 0
+    changes = (
+        f"network.encoder_layers={layers}",
+        f"network.decoder_layers={layers + over_characters}",
+        f"text.subword_vocabulary={vocabulary}" if system is BPE else f"text.lexicon_size={vocabulary}",
+    )
+    name = f"{system.name}.layers-{layers}.vocabulary-{vocabulary}"
+    return replace(system, name=name, settings=(*system.settings, *changes))

@@ -1,0 +1,215 @@
+"""Doing a job: in a process of its own with one thread, from the data's files to a JSON file below the output."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from paper.plan import Extract, Job, Run, Segment, Train, Translate
+from ssmt.config import differences
+from ssmt.devices import choose_device
+from ssmt.directory import SEGMENTER, load_config
+from ssmt.errors import Stopped, UserError
+from ssmt.evaluation.composition import extract_subsets
+from ssmt.evaluation.model_output import translate_lines
+from ssmt.evaluation.sweep import digest, scores
+from ssmt.evaluation.systems import compare_segmentations
+from ssmt.files import as_json, open_for_writing, read_json, replacing
+from ssmt.progress import Reporter
+from ssmt.text.corpus import Corpus
+from ssmt.text.lines import read_lines, read_parallel
+from ssmt.text.preparation import TrainingFiles
+from ssmt.training import run as runs
+from ssmt.training.log import kept_bits, read_log
+from ssmt.translator import Translator
+
+SOURCE = "en"
+DEVICE = "cpu"  # budgets are of CPU time
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where the data is and where everything goes. What is measured on is copied, so that the output is all that the
+    document needs."""
+
+    data: Path
+    output: Path
+
+    def training_files(self, language: str) -> TrainingFiles:
+        return TrainingFiles(
+            *(self.data / language / f"{part}.{end}" for part in ("train", "dev") for end in (SOURCE, language))
+        )
+
+    def test_files(self, language: str, split: str) -> tuple[Path, Path]:
+        return self._kept(f"{language}/{split}.{SOURCE}"), self._kept(f"{language}/{split}.{language}")
+
+    def gold(self, language: str) -> Path:
+        return self._kept(f"morphology/{language}.sentences.tsv")
+
+    def half(self, language: str, which: str) -> Path:
+        """Every second line of the gold sentences: the `odd` or the `even` ones."""
+        gold = self.gold(language)
+        path = gold.with_name(f"{language}.{which}.tsv")
+        if not path.exists():
+            with open_for_writing(path) as stream:
+                lines = read_lines(gold)
+                stream.writelines(f"{line}\n" for line in (lines[::2] if which == "odd" else lines[1::2]))
+        return path
+
+    def _kept(self, name: str) -> Path:
+        return self.output / "texts" / name
+
+    def keep_texts(self, jobs: Iterable[Job]) -> None:
+        """Copy what the jobs are measured on; refuse texts that are not those of an earlier call."""
+        known = self.output / "texts" / "digests.json"
+        digests = read_json(known) if known.exists() else {}
+        for name in sorted({name for job in jobs for name in _texts(job)}):
+            now = digest(self.data / name)
+            if digests.setdefault(name, now) != now:
+                raise UserError(f"{self.data / name}: is not the text that {self.output} was made from")
+            if not name.partition("/")[2].startswith("train.") and not self._kept(name).exists():
+                self._kept(name).parent.mkdir(parents=True, exist_ok=True)
+                with replacing(self._kept(name)) as temporary:
+                    shutil.copyfile(self.data / name, temporary)
+        known.parent.mkdir(parents=True, exist_ok=True)
+        with open_for_writing(known) as stream:
+            stream.write(as_json(digests, indent=2) + "\n")
+
+
+def _texts(job: Job) -> list[str]:
+    """The files of the data that a job reads."""
+    language = job.language
+    match job:
+        case Train():
+            parts = ["train", "dev"]
+        case Translate():
+            parts = [job.split]
+        case Segment():
+            return [f"morphology/{language}.sentences.tsv"]
+        case Extract():
+            parts = ["train", job.split]
+        case _:
+            raise AssertionError(job)
+    return [f"{language}/{part}.{end}" for part in parts for end in (SOURCE, language)]
+
+
+def require_same_settings(run: Run, output: Path) -> None:
+    """Refuse a run that was begun with other settings: its numbers would stand under a wrong name."""
+    directory = run.directory(output)
+    if not runs.can_resume(directory):
+        return
+    changed = [
+        f"{key} was {before}, now {after}"
+        for key, before, after in differences(load_config(directory), run.config)
+        if key != "text.length_ratio"  # measured when the run began
+    ]
+    if changed:
+        raise UserError(
+            f"{directory}: was trained with other settings ({'; '.join(changed)}). Remove it to train it again, or "
+            f"choose another output"
+        )
+
+
+def perform(job: Job, place: Place) -> str:
+    """Do a job, keep its result, and say in a few words what came out."""
+    try:
+        record = _record(job, place)
+    except UserError as error:  # its subclasses do not survive the way to another process
+        raise UserError(str(error)) from None
+    path = job.result(place.output)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open_for_writing(path) as stream:
+        stream.write(as_json(record, indent=1) + "\n")
+    return _said(job, record)
+
+
+def _record(job: Job, place: Place) -> dict[str, Any]:
+    match job:
+        case Train():
+            return train(job.run, place)
+        case Translate():
+            return translate(job, place)
+        case Segment():
+            return segment(job, place)
+        case Extract():
+            return extract(job, place)
+    raise AssertionError(job)
+
+
+def _said(job: Job, record: dict[str, Any]) -> str:
+    match job:
+        case Train():
+            return f"{record['updates']:,} updates, {record['bits_per_character']:.3f} bits per character"
+        case Translate():
+            return f"chrF {record['chrF']:.1f}, BLEU {record['BLEU']:.1f}"
+        case Segment():
+            best_path = record["all"]["systems"][job.run.system]
+            return f"F1 of boundaries {best_path['boundary_micro']['f1']['value']:.1f}"
+        case _:
+            return ", ".join(f"{subset['compound_divergence']:.2f}" for subset in record["subsets"])
+
+
+def train(run: Run, place: Place) -> dict[str, Any]:
+    directory = run.directory(place.output)
+    reporter = Reporter()
+    runs.begin_or_adopt(place.training_files(run.language), directory, run.config, reporter)
+    if stopped_by := runs.train(directory, choose_device(DEVICE), reporter):
+        raise Stopped(stopped_by)
+    logs = [read_log(path) for path in (directory / SEGMENTER, directory) if path.exists()]
+    model = Translator.load(directory, DEVICE).model
+    return {
+        "parameters": sum(parameter.numel() for parameter in model.parameters()),
+        "pairs": len(Corpus(_first(directory) / "data" / "train")),
+        "updates": logs[-1][-1]["update"],
+        "epochs": max(line.get("epoch", 0) for line in logs[-1]),
+        "cpu_minutes": sum(log[-1]["cpu_minutes"] for log in logs),
+        "bits_per_character": kept_bits(logs[-1]),
+        "torch_threads": torch.get_num_threads(),
+    }
+
+
+def _first(directory: Path) -> Path:
+    """The directory of the model that was trained first."""
+    return directory / SEGMENTER if (directory / SEGMENTER).exists() else directory
+
+
+def translate(job: Translate, place: Place) -> dict[str, Any]:
+    sources, references = (
+        lines[: job.sentences] for lines in read_parallel(*place.test_files(job.language, job.split))
+    )
+    translator = Translator.load(job.run.directory(place.output), DEVICE)
+    begun = time.process_time()
+    translated = translate_lines(
+        translator, sources, search=job.search, beam=job.beam, length_penalty=job.length_penalty
+    )
+    seconds = time.process_time() - begun
+    texts = [translation.text for translation in translated]
+    return scores(texts, [references]) | {"cpu_seconds": round(seconds, 1), "translations": texts}
+
+
+def segment(job: Segment, place: Place) -> dict[str, Any]:
+    """All gold sentences by the best segmentation; the even ones also by the threshold that is best on the odd ones."""
+    models = {job.run.system: job.run.directory(place.output)}
+    gold, odd, even = place.gold(job.language), place.half(job.language, "odd"), place.half(job.language, "even")
+    whole = compare_segmentations(gold, models=models, curves=False, device=DEVICE)
+    tuned = compare_segmentations(even, models=models, tune_on=odd, curves=False, device=DEVICE)
+    return {"all": whole.record(), "even": tuned.record()}
+
+
+def extract(job: Extract, place: Place) -> dict[str, Any]:
+    """Morphemes are learnt by Morfessor from the training text: the paper's segmenters are supervised, and not here."""
+    output = job.result(place.output).parent
+    train_target = place.training_files(job.language).target
+    return extract_subsets(
+        train_target,
+        *place.test_files(job.language, job.split),
+        output,
+        target_divergences=job.divergences,
+        size=job.size,
+    ).record()

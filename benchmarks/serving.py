@@ -1,0 +1,233 @@
+"""What a service costs beyond the model, against loopback: throughput and latency, and what happens beyond its load.
+
+    python benchmarks/serving.py [MODEL] [--clients 1 8 32] [--seconds 20] [--overload-seconds 300]
+
+The same sentences go through the plain `Translator` (one call with all of them, and one call each), through the service
+with batches across requests, and without, from so many clients that each send one sentence and wait for the answer.
+Rates and latencies are of the wall, so the machine must be idle; processor time is not, and has the clients' in it.
+Ratios are to the plain Translator's one call in the same run. Then
+four times as many sentences a second as the service can carry are sent for some minutes: what is accepted must be
+answered within the deadline, the rest refused at once, and memory must not grow. Clients and service share a process.
+Without MODEL, a small one with random weights is served.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import resource
+import statistics
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import torch
+import uvicorn
+
+from random_models import made_up_text, random_ssmt
+from ssmt.serve import server
+from ssmt.serve.app import create_app
+from ssmt.serve.limits import Limits
+from ssmt.serve.service import Service
+from ssmt.serve.worker import Batching
+from ssmt.translator import Translator
+
+WORDS = 12  # of a sentence, at most
+NO_ANSWER = 0  # in the place of a status
+
+
+@dataclass
+class Outcome:
+    """What clients saw: seconds of each answer, by status."""
+
+    seconds: dict[int, list[float]] = field(default_factory=dict)
+    wall: float = 0.0
+    processor: float = 0.0  # seconds of the whole process
+
+    def number(self, status: int) -> int:
+        return len(self.seconds.get(status, []))
+
+    def percentile(self, share: float, status: int = 200) -> float:
+        taken = sorted(self.seconds.get(status, [0.0]))
+        return taken[min(len(taken) - 1, int(share * len(taken)))]
+
+    @property
+    def processor_per_sentence(self) -> float:
+        return self.processor / max(1, self.number(200))
+
+    @property
+    def throughput(self) -> float:
+        return self.number(200) / self.wall
+
+
+@contextmanager
+def serving(translator: Translator, batching: Batching, limits: Limits) -> Iterator[int]:
+    """The port of a service in a thread of this process."""
+    service = Service([("en", "zu", translator)], limits, batching=batching)
+    listener = server.listen("127.0.0.1", 0)
+    running = uvicorn.Server(server.configuration(create_app(service), limits))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [listener]}, daemon=True)
+    thread.start()
+    while not running.started:
+        time.sleep(0.01)
+    try:
+        yield listener.getsockname()[1]
+    finally:
+        running.should_exit = True
+        thread.join()
+
+
+def ask(
+    port: int, sentences: Sequence[str], clients: int, until: Callable[[], bool], rate: float | None = None
+) -> Outcome:
+    """So many clients, each with a connection of its own, one sentence at a time until it is time to stop: as fast as
+    answers come or, with a rate, so many a second from all of them."""
+    outcome, lock, numbers = Outcome(), threading.Lock(), count()
+    began, processor = time.monotonic(), time.process_time()
+
+    def client() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        while True:
+            with lock:
+                number = next(numbers)
+            if rate is not None:
+                time.sleep(max(0.0, began + number / rate - time.monotonic()))
+            if number and until():  # one is sent in any case
+                break
+            body = json.dumps({"q": sentences[number % len(sentences)], "source": "en", "target": "zu"})
+            sent = time.monotonic()
+            try:
+                connection.request("POST", "/translate", body, {"Content-Type": "application/json"})
+                answer = connection.getresponse()
+                answer.read()
+                status = answer.status
+            except (http.client.HTTPException, OSError):
+                status = NO_ANSWER
+                connection.close()
+            with lock:
+                outcome.seconds.setdefault(status, []).append(time.monotonic() - sent)
+        connection.close()
+
+    threads = [threading.Thread(target=client) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    outcome.wall, outcome.processor = time.monotonic() - began, time.process_time() - processor
+    return outcome
+
+
+def after(seconds: float) -> Callable[[], bool]:
+    end = time.monotonic() + seconds
+    return lambda: time.monotonic() >= end
+
+
+def memory() -> float:
+    """Mebibytes that this process has now, or had at most where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+        return pages * resource.getpagesize() / 2**20
+    except OSError:
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
+
+
+def plain(translator: Translator, sentences: list[str], repetitions: int) -> tuple[Outcome, Outcome]:
+    """The plain Translator: all in one call, and one call each."""
+    together, alone = Outcome(), Outcome()
+    for _ in range(repetitions):
+        for outcome, calls in ((together, [sentences]), (alone, [[sentence] for sentence in sentences])):
+            for call in calls:
+                began, processor = time.monotonic(), time.process_time()
+                translator.n_best_translations(call, with_segments=False)
+                taken = time.monotonic() - began
+                outcome.seconds.setdefault(200, []).extend([taken] * len(call))
+                outcome.wall += taken
+                outcome.processor += time.process_time() - processor
+    return together, alone
+
+
+def measure_load(translator: Translator, sentences: list[str], arguments: argparse.Namespace) -> float:
+    """Prints the table; returns the best throughput."""
+    together, alone = plain(translator, sentences, arguments.repetitions)
+    print(f"{len(sentences)} sentences of {statistics.mean(map(len, sentences)):.0f} characters on average.\n")
+    print("| | clients | sentences a second | ratio | processor time, ratio | p50 ms | p95 ms | p99 ms |")
+    print("|---|---:|---:|---:|---:|---:|---:|---:|")
+
+    def show(name: str, clients: str, outcome: Outcome) -> None:
+        rate = outcome.throughput
+        ratios = rate / together.throughput, outcome.processor_per_sentence / together.processor_per_sentence
+        milliseconds = " | ".join(f"{1000 * outcome.percentile(share):.0f}" for share in (0.5, 0.95, 0.99))
+        print(f"| {name} | {clients} | {rate:.1f} | {ratios[0]:.2f} | {ratios[1]:.2f} | {milliseconds} |", flush=True)
+
+    show("Translator, one call", "", together)
+    show("Translator, a call each", "", alone)
+    best = 0.0
+    for name, across in (("across requests", True), ("each request alone", False)):
+        with serving(translator, Batching(across_requests=across), Limits()) as port:
+            for clients in arguments.clients:
+                outcome = ask(port, sentences, clients, after(arguments.seconds))
+                best = max(best, outcome.throughput)
+                show(name, str(clients), outcome)
+    return best
+
+
+def measure_overload(
+    translator: Translator, sentences: list[str], capacity: float, arguments: argparse.Namespace
+) -> None:
+    """Four times the load. The queue is what can be answered in half of the deadline."""
+    limits = Limits(deadline=arguments.deadline, queue=max(4, round(capacity * arguments.deadline / 2)))
+    rate, clients = 4 * capacity, min(arguments.most_clients, 2 * limits.queue + 32)
+    with serving(translator, Batching(), limits) as port:
+        ask(port, sentences, clients, after(min(5.0, arguments.overload_seconds)), rate)  # all connections are made
+        before = memory()
+        outcome = ask(port, sentences, clients, after(arguments.overload_seconds), rate)
+        growth = memory() - before
+    answers = sum(map(len, outcome.seconds.values()))
+    accepted, refused = outcome.number(200), outcome.number(503)
+    print(
+        f"\nOverload: {answers / outcome.wall:.1f} requests a second for {outcome.wall:.0f} seconds (asked for "
+        f"{rate:.1f}), a queue of {limits.queue}, a deadline of {limits.deadline:g} s: {accepted:,} accepted (p99 "
+        f"{outcome.percentile(0.99):.2f} s, longest {outcome.percentile(1.0):.2f} s), {refused:,} refused (p99 "
+        f"{1000 * outcome.percentile(0.99, 503):.0f} ms), {answers - accepted - refused} others; memory grew by "
+        f"{growth:.1f} MiB."
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path, nargs="?", help="a model directory")
+    parser.add_argument("--input", type=Path, help="source sentences, one a line; made up without it")
+    parser.add_argument("--preset", default="small", help="of the model with random weights")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of it")
+    parser.add_argument("--sentences", type=int, default=64)
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--seconds", type=float, default=20.0, help="of each measurement")
+    parser.add_argument("--repetitions", type=int, default=3, help="of the plain Translator")
+    parser.add_argument("--overload-seconds", type=float, default=300.0, help="0: no overload")
+    parser.add_argument("--most-clients", type=int, default=800, help="in the overload")
+    parser.add_argument("--deadline", type=float, default=10.0, help="seconds, in the overload")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    translator = (
+        Translator.load(arguments.model)
+        if arguments.model
+        else Translator(*random_ssmt(arguments.preset, *arguments.set))
+    )
+    if arguments.input:
+        text = arguments.input.read_text(encoding="utf-8").splitlines()
+    else:
+        text = [" ".join(line.split()[:WORDS]) for line in made_up_text(arguments.sentences)]
+    sentences = [line for line in text if line.strip()][: arguments.sentences]
+    capacity = measure_load(translator, sentences, arguments)
+    if arguments.overload_seconds:
+        measure_overload(translator, sentences, capacity, arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Keys of callers: random, stored as hashes, with an expiry.
+
+A file has one key a line: `NAME HASH EXPIRY`, where EXPIRY is a day (the last on which it holds, in UTC) or `never`.
+The hash is SHA-256: a key of 256 random bits cannot be guessed, so nothing slower is needed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import re
+import secrets
+from dataclasses import dataclass
+from datetime import date, datetime, timezone
+from pathlib import Path
+
+from ssmt.errors import UserError
+from ssmt.files import stream_raw_lines
+
+NEVER = "never"
+_NAME = re.compile(r"[\w.@-]{1,64}")
+
+
+@dataclass(frozen=True)
+class Key:
+    name: str
+    digest: str
+    expires: date | None
+
+    @property
+    def line(self) -> str:
+        return f"{self.name} {self.digest} {self.expires.isoformat() if self.expires else NEVER}\n"
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def today() -> date:
+    return datetime.now(timezone.utc).date()
+
+
+def read_keys(path: Path) -> list[Key]:
+    keys: list[Key] = []
+    for number, line in enumerate(stream_raw_lines(path), start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        fields = line.split()
+        where = f"{path}, line {number}"
+        if len(fields) != 3 or not _NAME.fullmatch(fields[0]) or not re.fullmatch("[0-9a-f]{64}", fields[1]):
+            raise UserError(f"{where}: expected a name, the SHA-256 of a key, and a day such as 2030-12-31 or {NEVER}")
+        try:
+            expires = None if fields[2] == NEVER else date.fromisoformat(fields[2])
+        except ValueError:
+            raise UserError(f"{where}: {fields[2]!r} is no day such as 2030-12-31") from None
+        if fields[0] in [key.name for key in keys]:
+            raise UserError(f"{where}: there is another key called {fields[0]}")
+        keys.append(Key(fields[0], fields[1], expires))
+    return keys
+
+
+def add_key(path: Path, name: str, expires: date | None) -> str:
+    """Write a new key's hash into a file, which only its owner can read, and return the key, which is kept nowhere."""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name!r} cannot name a key: letters, digits, - _ . @, at most 64")
+    if expires is not None and expires < today():
+        raise UserError(f"{expires.isoformat()} is over")
+    if path.exists() and name in [key.name for key in read_keys(path)]:
+        raise UserError(f"{path}: has a key called {name} already; choose another name, or remove its line")
+    secret = secrets.token_urlsafe(32)
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8") as stream:
+            stream.write(Key(name, digest_of(secret), expires).line)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+    return secret
+
+
+class Keys:
+    """The keys of a file, read again when it changes: a line that is removed is a key that is revoked."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._read_at = self._stamp()
+        self._keys = read_keys(path)
+        if not self._keys:
+            raise UserError(f"{path}: has no key, so that nobody could use the service")
+
+    def name_of(self, secret: str) -> str | None:
+        """Whose key this is, none for nobody's. All keys are compared, each in constant time."""
+        self._refresh()
+        digest = digest_of(secret)
+        found = [key for key in self._keys if hmac.compare_digest(key.digest, digest)]
+        return next((key.name for key in found if key.expires is None or key.expires >= today()), None)
+
+    def _stamp(self) -> tuple[int, int] | None:
+        try:
+            status = os.stat(self.path)
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size
+
+    def _refresh(self) -> None:
+        if (stamp := self._stamp()) != self._read_at:
+            with contextlib.suppress(UserError):  # it is being written: the keys of before hold until it can be read
+                self._keys, self._read_at = read_keys(self.path), stamp

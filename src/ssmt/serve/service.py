@@ -1,0 +1,263 @@
+"""The models that are served, and what all interfaces do with them: texts are cut into sentences, which go to the
+worker of their model, and are put together again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from ssmt.config import language_code
+from ssmt.directory import load_config
+from ssmt.errors import UserError
+from ssmt.search.options import SearchOptions
+from ssmt.serve.keys import Keys
+from ssmt.serve.languages import served
+from ssmt.serve.limits import Accounts, Limits, Refusal
+from ssmt.serve.markup import Fragment, as_markup, fragments, is_address
+from ssmt.serve.metrics import Metrics
+from ssmt.serve.operations import Input, Operation, Translate
+from ssmt.serve.sentences import Split, split_sentences
+from ssmt.serve.worker import Batching, Worker
+from ssmt.text.lines import normalise
+from ssmt.translator import Translator
+
+Form = Literal["text", "html", "xml"]
+DETECTED_FROM = 1_000  # characters of a text
+TELLING = 3  # characters of a subword, on average, in a word that is likely of the language
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a model is, and which languages it is for."""
+
+    source: str
+    target: str
+    directory: Path
+
+    @classmethod
+    def parse(cls, text: str) -> Place:
+        """`DIR`, whose model knows its languages, or `en-zu=DIR` (`pt-BR:zu=DIR` for codes with a hyphen)."""
+        languages, equals, path = text.partition("=")
+        if not equals or Path(text).exists():
+            config = load_config(Path(text)).text
+            if config.source_language is None or config.target_language is None:
+                raise UserError(f"{text}: does not say which languages it is for; name it as en-zu={text}")
+            return cls(config.source_language, config.target_language, Path(text))
+        try:
+            source, target = languages.split(":" if ":" in languages else "-")
+            return cls(language_code(source), language_code(target), Path(path))
+        except ValueError:
+            raise UserError(
+                f"{text}: expected languages and a directory, such as en-zu={path or 'DIR'} or pt-BR:zu={path or 'DIR'}"
+            ) from None
+
+
+class ServedModel:
+    """A pair of languages, its model and its worker."""
+
+    def __init__(self, source: str, target: str, translator: Translator, worker: Worker) -> None:
+        self.source, self.target, self.translator, self.worker = source, target, translator, worker
+        self.name = f"{source}-{target}"
+
+    @property
+    def longest_source(self) -> int:
+        return self.translator.config.text.longest_source
+
+    def fit(self, text: str) -> float:
+        """How well a text is written in the subwords of the source language: the share of its letters that are in words
+        of one subword, or of long ones."""
+        words = re.findall(r"\w+", text[:DETECTED_FROM])
+        letters = sum(map(len, words))
+        pieces = self.translator.vocabulary.source.encode(words)
+        unknown = self.translator.vocabulary.source.unk
+        telling = sum(
+            len(word)
+            for word, ids in zip(words, pieces, strict=True)
+            if unknown not in ids and (len(ids) <= 2 or len(word) >= TELLING * (len(ids) - 1))  # one id is `</s>`
+        )
+        return telling / letters if letters else 0.0
+
+
+class Service:
+    """Models, limits, keys and metrics: everything but HTTP."""
+
+    def __init__(
+        self,
+        models: Sequence[tuple[str, str, Translator]],
+        limits: Limits | None = None,
+        keys: Keys | None = None,
+        batching: Batching | None = None,
+    ) -> None:
+        """`models`: the source language, the target language and the model of each pair."""
+        self.limits, self.keys, self.metrics = limits or Limits(), keys, Metrics()
+        self.accounts = Accounts(self.limits.characters_per_minute)
+        self.models: dict[str, ServedModel] = {}
+        for source, target, translator in models:
+            name = f"{source}-{target}"
+            if name in self.models:
+                raise UserError(f"Two models are for {name}; serve one of them")
+            worker = Worker(translator, batching, self.limits.queue, partial(self._observe, name))
+            self.models[name] = ServedModel(source, target, translator, worker)
+            self.metrics.watch_queue(name, worker.waiting)
+
+    def _observe(self, name: str, sentences: int, seconds: float) -> None:
+        self.metrics.batches.labels(name).observe(sentences)
+        self.metrics.computing.labels(name).observe(seconds)
+
+    def running(self) -> ExitStack:
+        """While this is entered, workers work; afterwards they finish what waits."""
+        stack = ExitStack()
+        for model in self.models.values():
+            model.worker.start()
+            stack.callback(model.worker.stop)
+        return stack
+
+    # Languages
+
+    @property
+    def sources(self) -> list[str]:
+        return list(dict.fromkeys(model.source for model in self.models.values()))
+
+    @property
+    def targets(self) -> list[str]:
+        return list(dict.fromkeys(model.target for model in self.models.values()))
+
+    def languages(self) -> dict[str, list[str]]:
+        """Every language, with those that it can be translated into."""
+        found: dict[str, list[str]] = {code: [] for code in [*self.sources, *self.targets]}
+        for model in self.models.values():
+            found[model.source].append(model.target)
+        return found
+
+    def model_for(self, source: str, target: str) -> ServedModel:
+        into = served(target, self.targets)
+        if into is None:
+            raise Refusal(400, f"{target} is not supported; targets are {', '.join(self.targets)}")
+        of_target = {model.source: model for model in self.models.values() if model.target == into}
+        found = served(source, of_target)
+        if found is None:
+            raise Refusal(400, f"{source} to {into} is not supported; to {into} there is {', '.join(of_target)}")
+        return of_target[found]
+
+    def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
+        """The source languages that are served (into a target, if given), likeliest first, and how sure that is, of 1.
+
+        No other language is ever named: a text of another one only fits badly."""
+        into = None if target is None else served(target, self.targets)
+        best: dict[str, float] = {}
+        for model in self.models.values():
+            if target is None or model.target == into:
+                best[model.source] = max(best.get(model.source, 0.0), model.fit(normalise(text)))
+        return sorted(best.items(), key=lambda item: -item[1])
+
+    # Callers
+
+    def caller(self, secret: str | None, address: str) -> str:
+        """Who is asking: the name of a key or, where none are needed, an address."""
+        if self.keys is None:
+            return f"address {address}"
+        if not secret:
+            raise Refusal(403, "This service needs an API key")
+        name = self.keys.name_of(secret)
+        if name is None:
+            raise Refusal(403, "The API key is not valid, or has expired")
+        return f"key {name}"
+
+    # Work
+
+    async def perform(self, model: ServedModel, operation: Operation, inputs: Sequence[Input]) -> list[Any]:
+        self.metrics.characters.labels(model.name).inc(sum(one.length for one in inputs))
+        return await model.worker.perform(operation, inputs, self.limits.deadline)
+
+    async def translate_texts(
+        self,
+        model: ServedModel,
+        texts: Sequence[str],
+        form: Form = "text",
+        alternatives: int = 0,
+        at_marks: bool = True,
+        at_newlines: bool = True,
+        ignored: Collection[str] = (),
+    ) -> list[list[str]]:
+        """Each text translated, and so many other translations of it after it (fewer where there are fewer).
+
+        What has no letters, and what is an address, is left as it is."""
+        split = partial(split_sentences, longest=model.longest_source, at_marks=at_marks, at_newlines=at_newlines)
+        documents = [_Document.of(text, form, split, ignored) for text in texts]
+        sentences = list(dict.fromkeys(sentence for document in documents for sentence in document.sentences))
+        if alternatives >= self.limits.hypotheses:
+            raise Refusal(400, f"{alternatives} alternatives; there can be {self.limits.hypotheses - 1}")
+        options = SearchOptions(n_best=alternatives + 1)
+        ranked = await self.perform(model, Translate(options), [Input(sentence) for sentence in sentences])
+        candidates = dict(zip(sentences, ([one.text for one in few] for few in ranked), strict=True))
+        return [document.translated(candidates) for document in documents]
+
+
+@dataclass(frozen=True)
+class _Document:
+    """A text in the pieces that are translated and those that are not."""
+
+    pieces: list[tuple[Fragment, Split | None]]
+    is_markup: bool
+
+    @classmethod
+    def of(cls, text: str, form: Form, split: Any, ignored: Collection[str]) -> _Document:
+        parts = [Fragment(text, text)] if form == "text" else fragments(text, ignored)
+        pieces = [(part, None if part.text is None else split(normalise(part.text))) for part in parts]
+        return cls(pieces, form != "text")
+
+    @property
+    def sentences(self) -> list[str]:
+        return [sentence for _, split in self.pieces if split for sentence in split.sentences if _has_content(sentence)]
+
+    def translated(self, candidates: dict[str, list[str]]) -> list[str]:
+        """The best whole, and the next: each has the next best of every sentence that has one."""
+        most = max((len(candidates[sentence]) for sentence in self.sentences), default=1)
+        wholes = [self._joined(candidates, rank) for rank in range(most)]
+        return list(dict.fromkeys(wholes))
+
+    def _joined(self, candidates: dict[str, list[str]], rank: int) -> str:
+        out = []
+        for fragment, split in self.pieces:
+            if split is None:
+                out.append(fragment.raw)
+                continue
+            sentences = []
+            for sentence in split.sentences:
+                found = candidates.get(sentence, [sentence])
+                sentences.append(found[min(rank, len(found) - 1)])
+            text = split.joined(sentences)
+            out.append(as_markup(text) if self.is_markup else text)
+        return "".join(out)
+
+
+def _has_content(sentence: str) -> bool:
+    return any(map(str.isalpha, sentence)) and not is_address(sentence)
+
+
+def load_service(
+    places: Sequence[str],
+    limits: Limits | None = None,
+    keys: Keys | None = None,
+    batching: Batching | None = None,
+    device: str = "auto",
+    int8: bool = False,
+) -> Service:
+    """The models in directories: `DIR` or `en-zu=DIR`, as `Place.parse` reads them."""
+    parsed = [Place.parse(text) for text in places]
+    pairs = [(place.source, place.target) for place in parsed]
+    for pair in pairs:
+        if pairs.count(pair) > 1:
+            raise UserError(f"Two models are for {'-'.join(pair)}; serve one of them")
+    loaded = []
+    for place in parsed:
+        translator = Translator.load(place.directory, device, int8=int8)
+        if translator.languages:  # one model of several target languages is asked for this one
+            translator = translator.into(place.target)
+        loaded.append((place.source, place.target, translator))
+    return Service(loaded, limits, keys, batching)

@@ -1,0 +1,206 @@
+"""One worker a model: a queue of sentences from all requests, computed in batches in a thread of its own.
+
+What arrives within a few milliseconds, or while a batch is computed, goes together if it is asked for with equal
+options and has a like length; a sentence's result is the same whatever its batch. Sentences of a request that nobody
+waits for any more (the client has gone, the time is over) leave the queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ssmt.errors import LineError, UserError
+from ssmt.serve.limits import InputRefusal, Refusal
+from ssmt.serve.operations import USUAL_BEAM, Input, Operation
+from ssmt.translator import Translator
+
+SHORT = 20  # characters; below it lengths do not differ in cost
+NEWEST = 0.2  # weight of the last batch in the estimate of speed
+
+
+@dataclass(frozen=True)
+class Batching:
+    window: float = 0.005  # seconds that a sentence waits for others when nothing is computed
+    characters: int = 2_000  # of a batch, padding included, at the usual beam
+    across_requests: bool = True  # else a batch has sentences of one request only
+
+
+class Ticket:
+    """A request as its worker sees it: results come in one by one, and a future has them all."""
+
+    def __init__(self, operation: Operation, count: int) -> None:
+        self.operation, self.results, self.missing = operation, [None] * count, count
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[list[Any]] = self.loop.create_future()
+
+    def put(self, place: int, result: Any) -> None:
+        self.results[place] = result
+        self.missing -= 1
+        if not self.missing:
+            self._tell(lambda: self.future.set_result(self.results))
+
+    def fail(self, error: BaseException) -> None:
+        self._tell(lambda: self.future.set_exception(error))
+
+    def _tell(self, settle: Callable[[], None]) -> None:
+        def unless_settled() -> None:
+            if not self.future.done():
+                settle()
+
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+            self.loop.call_soon_threadsafe(unless_settled)
+
+
+@dataclass(frozen=True, eq=False)
+class Waiting:
+    """One sentence in the queue."""
+
+    ticket: Ticket
+    place: int
+    input: Input
+    arrived: float = field(default_factory=time.monotonic)
+
+    @property
+    def length(self) -> int:
+        return max(self.input.length, SHORT)
+
+    @property
+    def cost(self) -> float:
+        """Characters at the usual beam."""
+        return self.length * self.ticket.operation.rows / USUAL_BEAM
+
+
+class Worker:
+    """The queue and the thread of one model."""
+
+    def __init__(
+        self,
+        translator: Translator,
+        batching: Batching | None = None,
+        most_waiting: int = 1_000,
+        observe: Callable[[int, float], None] = lambda sentences, seconds: None,
+    ) -> None:
+        """`observe` is told the sentences of each batch and the seconds that it took."""
+        self.translator, self.batching = translator, batching or Batching()
+        self.most_waiting, self.observe = most_waiting, observe
+        self._queue: list[Waiting] = []
+        self._computing = 0.0  # cost of the batch under way
+        self._seconds_of_cost = 0.0  # seconds that a character takes at the usual beam; 0 until it is known
+        self._stopping = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._work, name="ssmt-worker", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends the thread when the queue is empty."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join()
+
+    def waiting(self) -> int:
+        """Sentences in the queue."""
+        return len(self._queue)
+
+    async def perform(self, operation: Operation, inputs: Sequence[Input], seconds: float) -> list[Any]:
+        """The results of an operation on each input, within so many seconds."""
+        if not inputs:
+            return []
+        ticket = Ticket(operation, len(inputs))
+        self._admit([Waiting(ticket, place, one) for place, one in enumerate(inputs)], seconds)
+        try:
+            return await asyncio.wait_for(ticket.future, seconds)
+        except asyncio.TimeoutError:
+            raise Refusal(503, f"Not done after {seconds:g} seconds; try again later", seconds) from None
+        finally:
+            self._forget(ticket)
+
+    def _admit(self, items: list[Waiting], seconds: float) -> None:
+        with self._changed:
+            if self._stopping:
+                raise Refusal(503, "The service is about to end", 10)
+            expected = (self._computing + sum(item.cost for item in self._queue)) * self._seconds_of_cost
+            if self._queue and (len(self._queue) + len(items) > self.most_waiting or expected > seconds):
+                raise Refusal(503, "Too many requests wait already; try again later", max(1.0, expected))
+            self._queue += items
+            self._changed.notify()
+
+    def _forget(self, ticket: Ticket) -> None:
+        if ticket.missing:
+            with self._changed:
+                self._queue = [item for item in self._queue if item.ticket is not ticket]
+
+    def _work(self) -> None:
+        while batch := self._next_batch():
+            began = time.monotonic()
+            self._compute(batch)
+            seconds, cost = time.monotonic() - began, sum(item.cost for item in batch)
+            rate = seconds / cost
+            known = self._seconds_of_cost
+            self._seconds_of_cost = rate if not known else (1 - NEWEST) * known + NEWEST * rate
+            self._computing = 0.0
+            self.observe(len(batch), seconds)
+
+    def _next_batch(self) -> list[Waiting]:
+        """Waits for sentences; empty when the worker is to end."""
+        with self._changed:
+            while True:
+                if self._queue:
+                    left = self._queue[0].arrived + self.batching.window - time.monotonic()
+                    is_full = sum(item.cost for item in self._queue) >= self.batching.characters
+                    if left <= 0 or is_full or self._stopping:
+                        return self._take()
+                    self._changed.wait(left)
+                elif self._stopping:
+                    return []
+                else:
+                    self._changed.wait()
+
+    def _take(self) -> list[Waiting]:
+        """The sentence that has waited longest, and those that go with it."""
+        first = self._queue[0]
+        batch: list[Waiting] = []
+        shortest = longest = first.length
+        for item in self._queue:
+            goes_with = item.ticket is first.ticket or (
+                self.batching.across_requests and item.ticket.operation == first.ticket.operation
+            )
+            shorter, longer = min(shortest, item.length), max(longest, item.length)
+            cost = longer * (len(batch) + 1) * first.ticket.operation.rows / USUAL_BEAM
+            if goes_with and longer <= 2 * shorter and (cost <= self.batching.characters or not batch):
+                batch.append(item)
+                shortest, longest = shorter, longer
+        taken = set(map(id, batch))
+        self._queue = [item for item in self._queue if id(item) not in taken]
+        self._computing = sum(item.cost for item in batch)
+        return batch
+
+    def _compute(self, batch: list[Waiting]) -> None:
+        """An input that cannot be computed must not take the others of its batch with it: then each goes alone."""
+        operation = batch[0].ticket.operation
+        try:
+            results = operation.run(self.translator, [item.input for item in batch])
+        except Exception as error:
+            if len(batch) > 1:
+                for item in batch:
+                    self._compute([item])
+            else:
+                batch[0].ticket.fail(_for_caller(error, batch[0].place))
+            return
+        for item, result in zip(batch, results, strict=True):
+            item.ticket.put(item.place, result)
+
+
+def _for_caller(error: Exception, place: int) -> Exception:
+    """What a caller can mend is an answer, which counts texts as the caller does."""
+    if isinstance(error, LineError):
+        return InputRefusal(error.kind, place, error.problem)
+    return Refusal(400, str(error)) if isinstance(error, UserError) else error

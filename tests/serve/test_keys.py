@@ -1,0 +1,91 @@
+"""The file of keys, and the allowance of each."""
+
+from __future__ import annotations
+
+import stat
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from ssmt.errors import UserError
+from ssmt.serve import limits
+from ssmt.serve.keys import Keys, add_key, digest_of, read_keys, today
+from ssmt.serve.limits import Accounts, Refusal
+
+DIGEST = digest_of("secret")
+
+
+def test_a_key_is_kept_as_a_hash_that_others_cannot_read(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    secret = add_key(path, "weblate", today() + timedelta(days=1))
+    content = path.read_text(encoding="utf-8")
+    assert secret not in content
+    assert digest_of(secret) in content
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert len(secret) >= 43  # 256 bits
+    other = add_key(path, "other", None)
+    keys = Keys(path)
+    assert (keys.name_of(secret), keys.name_of(other), keys.name_of(secret[:-1])) == ("weblate", "other", None)
+    with pytest.raises(UserError, match="has a key called other already"):
+        add_key(path, "other", None)
+    with pytest.raises(UserError, match="is over"):
+        add_key(path, "late", today() - timedelta(days=1))
+    with pytest.raises(UserError, match="cannot name a key"):
+        add_key(path, "two words", None)
+    with pytest.raises(UserError, match="is a directory"):
+        add_key(tmp_path, "directory", None)
+    with pytest.raises(UserError, match="cannot be written"):
+        add_key(tmp_path / "nowhere" / "keys", "name", None)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("name", r"keys, line 2: expected a name"),
+        (f"name {DIGEST[1:]} never", r"keys, line 2: expected a name"),
+        (f"name {DIGEST} 2030-13-01", r"keys, line 2: '2030-13-01' is no day"),
+        (f"first {DIGEST} never", r"keys, line 2: there is another key called first"),
+    ],
+)
+def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
+    (tmp_path / "keys").write_text(f"first {DIGEST} never\n{line}\n", encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        read_keys(tmp_path / "keys")
+
+
+def test_a_file_that_is_being_written_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text("# nobody\n\n", encoding="utf-8")
+    with pytest.raises(UserError, match="has no key"):
+        Keys(path)
+    path.write_text(f"first {DIGEST} never\n", encoding="utf-8")
+    keys = Keys(path)
+    path.write_text("fir", encoding="utf-8")
+    assert keys.name_of("secret") == "first"
+    path.unlink()
+    assert keys.name_of("secret") == "first"
+    path.write_text(f"second {DIGEST} never\n", encoding="utf-8")
+    assert keys.name_of("secret") == "second"
+
+
+def test_allowances_fill_up_steadily(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    accounts = Accounts(600, lambda: now[0])
+    accounts.spend("a", 900)  # overdrawn by 300: 30 seconds
+    with pytest.raises(Refusal, match="600 characters a minute") as refusal:
+        accounts.spend("a", 1)
+    assert (refusal.value.status, refusal.value.retry_after) == (429, 30.0)
+    accounts.spend("b", 1)
+    now[0] = 31
+    accounts.spend("a", 1)
+    assert accounts.of("a").characters == 901
+    now[0] = 1e6
+    accounts.spend("a", 601)  # no more than a minute's is saved up
+    with pytest.raises(Refusal):
+        accounts.spend("a", 1)
+    monkeypatch.setattr(limits, "MOST_ACCOUNTS", 2)
+    accounts.of("b")
+    accounts.of("c")
+    assert accounts.of("a").characters == 0  # forgotten
+    Accounts(None).spend("a", 10**9)

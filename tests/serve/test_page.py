@@ -1,0 +1,199 @@
+"""The page in a real browser: Debian's chromium, driven by Playwright. SSMT_SCREENSHOTS=DIR keeps what it shows."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ssmt.translator import Translator
+from tests.serve.conftest import Running
+
+api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no chromium on this machine (apt-get install chromium)")
+
+BIRD, COWS = "I see a bird.", "We call 2 cows now."
+PHONE, DESK = {"width": 360, "height": 740}, {"width": 1280, "height": 800}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        yield browser
+        browser.close()
+
+
+class Page:
+    """A page of the service that fails on any error in it, and on anything that comes from elsewhere."""
+
+    def __init__(
+        self, browser: Any, running: Running, size: dict[str, int], fragment: str = "", **options: Any
+    ) -> None:
+        self.context = browser.new_context(viewport=size, **options)
+        self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=running.url)
+        self.page = self.context.new_page()
+        self.page.set_default_timeout(30_000)
+        self.problems: list[str] = []
+        self.page.on("console", lambda said: self.problems.append(said.text) if said.type == "error" else None)
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on(
+            "request", lambda asked: None if asked.url.startswith(running.url) else self.problems.append(asked.url)
+        )
+        self.page.goto(f"{running.url}/{fragment}")
+
+    def __enter__(self) -> Any:
+        return self.page
+
+    def __exit__(self, kind: object, *others: object) -> None:
+        self.context.close()
+        if kind is None:
+            assert self.problems == []
+
+
+def screenshot(page: Any, name: str) -> None:
+    if folder := os.environ.get("SSMT_SCREENSHOTS"):
+        page.screenshot(path=Path(folder) / f"{name}.png", full_page=True)
+
+
+def settled(page: Any, translation: str) -> None:
+    page.wait_for_function(
+        """wanted => document.getElementById("translation").getAttribute("aria-busy") === "false"
+                     && document.getElementById("translation").textContent === wanted""",
+        arg=translation,
+    )
+
+
+def fits(page: Any) -> bool:
+    return bool(page.evaluate("document.documentElement.scrollWidth <= innerWidth"))
+
+
+@pytest.mark.parametrize("size", [PHONE, DESK], ids=["phone", "desk"])
+def test_a_sentence_from_typing_to_a_kept_beginning(
+    browser: Any, running: Running, translator: Translator, size: dict[str, int]
+) -> None:
+    ranked = translator.translate([BIRD], n_best=5)
+    texts, segments = ranked.texts[0], ranked.segments[0]
+    with Page(browser, running, size) as page:
+        name = f"{size['width']}"
+        screenshot(page, f"{name}-empty")
+        page.keyboard.type(BIRD)  # the field has the focus
+        settled(page, texts[0])
+        words = page.locator("#translation .word")
+        assert words.count() == len(texts[0].split())
+        assert page.locator("#translation .segment").all_text_contents() == [one for one in segments[0] if one.strip()]
+        spoken = words.first.get_attribute("aria-label")
+        assert texts[0].split()[0] in spoken
+        words.first.hover()
+        if "in segments" in spoken:
+            assert "%" in words.first.get_attribute("data-cuts")
+        screenshot(page, f"{name}-translated")
+
+        options = page.locator("#alternatives button")
+        assert options.count() == len(texts)
+        options.nth(1).click()
+        settled(page, texts[1])
+        assert options.nth(1).get_attribute("aria-pressed") == "true"
+        screenshot(page, f"{name}-alternative")
+        options.first.click()
+        settled(page, texts[0])
+
+        words.nth(1).click()
+        beginning = texts[0][: texts[0].index(" ") + 1]
+        assert page.input_value("#prefix") == beginning
+        page.keyboard.type("izi")  # goes on in the field of the beginning
+        forced = translator.translate([BIRD], prefixes=[f"{beginning}izi"]).texts[0]
+        settled(page, forced)
+        assert page.locator("#translation .kept").count() == 1
+        screenshot(page, f"{name}-beginning")
+        page.click("#release")
+        settled(page, texts[0])
+
+        page.click("#theme")
+        assert page.evaluate("getComputedStyle(document.body).colorScheme") == "dark"
+        screenshot(page, f"{name}-dark")
+        page.reload()
+        settled(page, texts[0])  # the address has the text, the browser has the choice of colours
+        assert page.evaluate("document.documentElement.dataset.theme") == "dark"
+        assert fits(page)
+
+
+def test_several_sentences_keep_their_white_space(browser: Any, running: Running, translator: Translator) -> None:
+    bird, cows = translator.translate([BIRD, COWS]).texts
+    with Page(browser, running, DESK) as page:
+        page.fill("#source", f"{BIRD} {COWS}\n\n42\n{BIRD}")
+        settled(page, f"{bird} {cows}\n\n42\n{bird}")
+        screenshot(page, "1280-several")
+        page.click("#copy")
+        page.wait_for_function("document.getElementById('status').textContent === 'Translation copied'")
+        assert page.evaluate("navigator.clipboard.readText()") == f"{bird} {cows}\n\n42\n{bird}"
+        page.click("#link")
+        page.wait_for_function("document.getElementById('status').textContent === 'Link copied'")
+        link = page.evaluate("navigator.clipboard.readText()")
+    with Page(browser, running, DESK, link.removeprefix(running.url + "/")) as page:
+        settled(page, f"{bird} {cows}\n\n42\n{bird}")
+
+
+def test_a_pair_is_cut_and_scored_without_a_mouse(browser: Any, running: Running, translator: Translator) -> None:
+    target = "nibona inyoni."
+    with Page(browser, running, PHONE, color_scheme="dark") as page:
+        page.focus("#tab-translate")
+        page.keyboard.press("ArrowRight")
+        assert page.get_attribute("#tab-analyse", "aria-selected") == "true"
+        for _ in range(4):  # past the picker and the theme
+            page.keyboard.press("Tab")
+            if page.evaluate("document.activeElement.id") == "pair-source":
+                break
+        page.keyboard.type(BIRD)
+        page.keyboard.press("Tab")
+        page.keyboard.type(target)
+        page.wait_for_selector("#pair-segments .segment")
+        (cut,) = translator.segment([BIRD], [target])
+        page.wait_for_function(
+            """wanted => [...document.querySelectorAll("#pair-segments .segment")].map(one => one.textContent).join("|")
+                         === wanted""",
+            arg="|".join(one for one in cut if one.strip()),
+        )
+        page.wait_for_function("document.getElementById('pair-numbers').textContent.includes('log probability')")
+        assert f"{translator.score([BIRD], [target])[0]:.3f}".replace("-", "−") in page.inner_text("#pair-numbers")
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"  # the dark paper
+        screenshot(page, "360-pair")
+        assert fits(page)
+
+
+def test_languages_are_picked_and_problems_shown(browser: Any, running: Running) -> None:
+    with Page(browser, running, DESK) as page:
+        page.select_option("#model", "en-ss")
+        assert page.inner_text("#target-label") == "Swati"
+        assert "model=en-ss" in page.url
+    shown = Page(browser, running, DESK)
+    shown.page.fill("#source", "a " * 15_000)
+    shown.page.wait_for_selector("#problem:not([hidden])")
+    assert "30,000 characters; a request can have 20,000" in shown.page.inner_text("#problem")
+    screenshot(shown.page, "1280-problem")
+    shown.context.close()
+
+
+def test_the_description_of_the_interfaces_is_shown(browser: Any, running: Running, translator: Translator) -> None:
+    with Page(browser, running, DESK, "docs") as page:
+        page.wait_for_selector("summary")
+        shown = [text.split()[1] for text in page.locator("summary code").all_text_contents()]
+        assert {"/v1/translate", "/translate", "/v2/translate"} <= set(shown)
+        asked = page.locator("details", has=page.get_by_text("POST /v1/translate", exact=True))
+        asked.locator("summary").click()
+        assert "hypotheses a sentence" in asked.inner_text()
+        asked.locator("textarea").fill('{"model": "en-zu", "sources": ["I see a bird."]}')
+        screenshot(page, "1280-docs")
+        asked.get_by_role("button", name="Send").click()
+        asked.locator("pre:not([hidden])").wait_for()
+        assert translator.translate([BIRD]).texts[0] in asked.locator("pre").inner_text()
+    with Page(browser, running, PHONE, "docs") as page:
+        page.wait_for_selector("summary")
+        page.locator("summary").nth(2).click()
+        screenshot(page, "360-docs")
+        assert fits(page)
