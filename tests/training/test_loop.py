@@ -121,8 +121,8 @@ def test_accumulated_batches_make_the_gradient_of_all_of_them(model_directory: P
     first, second = corpus.batches(300, 1, 0)[:2]
     batches = [corpus.batch(first), corpus.batch(second)]
     characters = sum(batch.characters for batch in batches)
-    separate._update(batches, characters)
-    together._update([corpus.batch([*first, *second])], characters)
+    separate._update(batches, characters, 0.001)
+    together._update([corpus.batch([*first, *second])], characters, 0.001)
     expected = gradients(together.network)
     assert expected
     for name, gradient in gradients(separate.network).items():
@@ -132,8 +132,8 @@ def test_accumulated_batches_make_the_gradient_of_all_of_them(model_directory: P
 def test_the_loss_is_divided_by_the_number_that_is_given(model_directory: Path, tmp_path: Path) -> None:
     whole, half = (trainer_of(model_directory, tmp_path, clip_norm=1e9) for _ in range(2))
     batch = whole.train_corpus.batch(range(4))
-    whole._update([batch], batch.characters)
-    half._update([batch], 2 * batch.characters)
+    whole._update([batch], batch.characters, 0.001)
+    half._update([batch], 2 * batch.characters, 0.001)
     expected = gradients(whole.network)
     for name, gradient in gradients(half.network).items():
         torch.testing.assert_close(2 * gradient, expected[name], atol=1e-6, rtol=1e-4)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -44,7 +45,6 @@ class Share(NamedTuple):
     batches: list[Batch]
     characters: int  # of the whole update
     batches_of_all: int
-    stands_in: bool  # for nothing: an update of few sentences has none for this process, but all have to take part
 
 
 class Trainer:
@@ -107,7 +107,7 @@ class Trainer:
             rate = learning_rate(
                 self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
             )
-            self._update(share.batches, share.characters, rate, share.stands_in)
+            self._update(share.batches, share.characters, rate)
             self.last_batches = share.batches
             self.state.batch += share.batches_of_all
             self._read_clocks(began)
@@ -128,25 +128,28 @@ class Trainer:
                 chosen = order[start : start + settings.accumulate]
                 parts = self.processes.share(deal_out(chosen, self.processes.count))
                 real = [part for part in parts if len(part)]
-                batches = [corpus.batch(part, epoch) for part in real or [chosen[0][:1]]]
+                # An update of few sentences may have none for this process, but all take part: with one that counts 0.
+                nothing = replace(corpus.batch(chosen[0][:1], epoch), characters=0, lines=()) if not real else None
+                batches = [nothing] if nothing else [corpus.batch(part, epoch) for part in real]
                 characters = int(corpus.characters[np.concatenate(chosen)].sum())
-                yield Share(batches, characters, len(chosen), stands_in=not real), len(order)
+                yield Share(batches, characters, len(chosen)), len(order)
 
-    def _update(self, batches: Sequence[Batch], characters: int, rate: float, stands_in: bool = False) -> None:
+    def _update(self, batches: Sequence[Batch], characters: int, rate: float) -> None:
         """One step of the optimiser. The summed loss is divided by `characters`: those of the whole update, of which
         another process may have batches too."""
         self.model.train()
         for parameters in self.optimiser.param_groups:
             parameters["lr"] = rate
         self.optimiser.zero_grad(set_to_none=True)
-        weight = 0 if stands_in else self.processes.count  # gradients of several processes are averaged, not added
         nats, bad = 0.0, list[Batch]()
         for place, batch in enumerate(batches):
             self._seed_random_numbers(place)
             with self.processes.adding_up(self.model, now=place == len(batches) - 1):
                 with self.precision():
                     loss: Loss = self.model(batch.to(self.network.device))
-                nats_of_batch = loss.nats.item() * (not stands_in)  # a synchronisation
+                nats_of_batch = loss.nats.item() * (batch.characters > 0)  # a synchronisation
+                # Gradients of several processes are averaged, not added: hence the factor.
+                weight = self.processes.count * (batch.characters > 0)
                 (loss.minimised * weight / characters).backward()  # type: ignore[no-untyped-call]
             nats += nats_of_batch
             bad += [] if math.isfinite(nats_of_batch) else [batch]
