@@ -6,10 +6,13 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from ssmt.errors import UserError
 
 ROOT = Path(__file__).parents[1]
 PAPER = ROOT.parent / "shared" / "paper" / "subword-segmental-machine-translation.tex"
@@ -91,6 +94,27 @@ def test_a_training_waits_for_both_slots_and_nothing_goes_before_it() -> None:
     assert slots.startable(later, [ssmt], plan, 2) == later[:1]
     assert len(slots.startable(plan.jobs, [], plan, 1)) == 1, "with one slot there are no pairs"
     assert slots.startable([ssmt, translation], [bpe], plan, 2) == [ssmt], "its partner runs already"
+
+
+@pytest.mark.parametrize("error", [UserError("it diverges"), ZeroDivisionError("a fault")])
+def test_a_job_that_fails_takes_only_those_that_need_it(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    slots, plan = module("slots"), plan_of("3", languages=["ss"])
+    monkeypatch.setattr(slots, "ProcessPoolExecutor", lambda processes, **_: ThreadPoolExecutor(processes))
+    failing = next(job for job in plan.jobs if job.name == "ss ulm, seed 1, 60 minutes, trained")
+
+    def perform(job: Any) -> str:
+        if job == failing:
+            raise error
+        return "done"
+
+    outcomes = {job: (said, succeeded) for job, said, succeeded in slots.work_through(plan, tmp_path, 2, perform)}
+    assert set(outcomes) == set(plan.jobs), "each is spoken of"
+    assert str(error) in outcomes[failing][0]
+    failed = {job for job, (_, succeeded) in outcomes.items() if not succeeded}
+    assert failed == {failing, *(job for job in plan.jobs if failing in job.needs)}
+    assert len(failed) == 2
 
 
 def test_all_systems_have_the_same_budget() -> None:
