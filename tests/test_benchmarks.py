@@ -238,6 +238,8 @@ def fewer_results(module: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch)
     smaller |= {"SUBSET_SIZE": 4, "GRID_LAYERS": (1,), "GRID_VOCABULARIES": (60,)}
     for name, value in smaller.items():
         monkeypatch.setattr(module("paper.systems"), name, value)
+    for name, value in module("paper.slots").ONE_THREAD.items():
+        monkeypatch.setenv(name, value)  # the script sets it, and it goes again
 
 
 def kill_after_the_first_job(arguments: list[str | Path]) -> None:

@@ -102,6 +102,7 @@ def test_a_job_that_fails_takes_only_those_that_need_it(
 ) -> None:
     slots, plan = module("slots"), plan_of("3", languages=["ss"])
     monkeypatch.setattr(slots, "ProcessPoolExecutor", lambda processes, **_: ThreadPoolExecutor(processes))
+    monkeypatch.setattr(slots, "ONE_THREAD", {})
     failing = next(job for job in plan.jobs if job.name == "ss ulm, seed 1, 60 minutes, trained")
 
     def perform(job: Any) -> str:
