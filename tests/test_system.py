@@ -201,7 +201,8 @@ def test_segment_methods(trained: Path, valid: tuple[list[str], list[str]], tmp_
         "--separator",
         "|",
     ).stdout.splitlines()
-    assert everything == targets, "no boundary is more than certain"
+    assert [line.replace("|", "") for line in everything] == targets
+    assert sum(map(len, everything)) < sum(map(len, plain)), "few boundaries are certain"
     rows = ssmt("segment", trained, "--source", source, "--target", target, "--posteriors").stdout.splitlines()
     for row, text in zip(rows, targets, strict=True):
         _, posteriors = row.split("\t")

@@ -35,7 +35,7 @@ def test_verb_and_all_its_options_are_explained(name: str, command: Any) -> None
     [
         ("ssmt tr", {"train", "translate"}),
         ("ssmt train --max", {"--max-updates", "--max-epochs", "--max-minutes"}),
-        ("ssmt translate model --search m", {"marginal", "mixture"}),
+        ("ssmt translate model --search m", {"marginal", "mixture", "mbr"}),
     ],
 )
 def test_bash_completes(typed: str, completed: set[str]) -> None:

@@ -30,7 +30,6 @@ TINY += ["text.source_vocabulary=60", "text.lexicon_size=80", "network.encoder_l
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        ("serve model", "There is no verb 'serve': a server is not there yet"),
         ("generate model", "`ssmt translate MODEL` translates"),
         ("preprocess", "`ssmt train` takes text files as they are"),
         ("train --lr 0.1", r"No such option: --lr .*--set training.learning_rate="),

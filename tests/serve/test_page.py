@@ -45,7 +45,7 @@ class Page:
         self.page.on(
             "request", lambda asked: None if asked.url.startswith(running.url) else self.problems.append(asked.url)
         )
-        self.page.goto(f"{running.url}/{fragment}")
+        self.page.goto(f"{running.url}/{fragment}", wait_until="networkidle")  # its modules are loaded
 
     def __enter__(self) -> Any:
         return self.page

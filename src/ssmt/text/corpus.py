@@ -311,6 +311,12 @@ def _load_groups(directory: Path, pairs: int) -> tuple[list[Group], npt.NDArray[
     return groups, of_pair
 
 
+def require_ours(directory: Path) -> None:
+    """A corpus replaces nothing but a corpus."""
+    if directory.exists() and not (directory / CORPUS_LINES).exists():
+        raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
+
+
 def write_corpus(
     directory: Path,
     pairs: Iterable[Pair],
@@ -326,8 +332,7 @@ def write_corpus(
     """Encode numbered pairs once, into a directory that appears only when it is complete; `with_text` keeps the raw
     text beside the numbers; `tags` are what stands in front of a group's sources; `advance` is told how many pairs are
     written. What was interrupted goes on."""
-    if directory.exists() and not (directory / CORPUS_LINES).exists():
-        raise UserError(f"{directory}: exists and was not made by ssmt; choose another directory")
+    require_ours(directory)
     types = dict(zip(("source", "target"), map(ids_type, vocabulary_sizes), strict=True))
     tags_of_group = [list(tags(group)) for group in groups]
     has_groups = list(groups) != [Group()]

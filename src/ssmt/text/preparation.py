@@ -19,7 +19,7 @@ from ssmt.errors import UserError
 from ssmt.files import replacing
 from ssmt.progress import Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import CORPUS_LINES, Corpus, unfinished_beside, write_corpus
+from ssmt.text.corpus import CORPUS_LINES, Corpus, require_ours, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import PairReader, repetitions
@@ -263,6 +263,8 @@ def prepare(
 ) -> Prepared:
     """Learn the vocabulary, or what is new to that of a beginning, and write `directory/train` and `directory/valid`.
     Nothing is written if a line is bad."""
+    for part in ("train", "valid"):
+        require_ours(directory / part)
     data = files.data if isinstance(files, TrainingFiles) else files
     train, valid = PairReader(data.train, config), PairReader(data.valid, config)
 
