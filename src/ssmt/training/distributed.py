@@ -114,7 +114,9 @@ class Several(Processes):
         self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
         self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
         super().__init__(_device_of(device, self.local_rank))
-        self.store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=SECONDS_TO_MEET)))
+        store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=SECONDS_TO_MEET)))
+        # torchrun's store outlives a restart: what processes that have ended left there is not for us.
+        self.store = dist.PrefixStore(f"attempt {_restarts()}", store)  # type: ignore[attr-defined]
         self.works = 0  # of the first process, so far
 
     def first_does(self, work: Callable[[], None]) -> None:
@@ -230,7 +232,11 @@ def together(device: str) -> Iterator[Processes]:
 def is_restarted() -> bool:
     """Whether torchrun has started this process again, with the arguments of the first time, after some process had
     failed."""
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")) > 0
+    return _restarts() > 0
+
+
+def _restarts() -> int:
+    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
 
 
 @contextmanager
