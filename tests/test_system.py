@@ -127,7 +127,8 @@ def test_a_pipe_by_its_name_is_read_once(trained: Path, valid: tuple[list[str], 
 
 @pytest.mark.parametrize(("line", "interrupt", "status"), [("I see a bird.", True, 130), ("a" * 1001, False, 2)])
 def test_it_can_end_while_it_waits_for_input(trained: Path, line: str, interrupt: bool, status: int) -> None:
-    command = [sys.executable, "-c", "from ssmt.cli import main; main()", "translate", str(trained)]
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # pytest may ignore it
+    command = [sys.executable, "-c", f"{heeding}; from ssmt.cli import main; main()", "translate", str(trained)]
     streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(command, text=True, encoding="utf-8", **streams) as process:  # type: ignore[call-overload]
         process.stdin.write(line + "\n")
