@@ -88,14 +88,20 @@ def _recursion(weights: Tensor) -> Tensor:
     reached = weights.new_full((B, M, L, L + BLOCK), NEG_INF)  # from each value before the block: those, the block
     reached.diagonal(dim1=2, dim2=3).zero_()
     for place in range(BLOCK):
-        torch.logsumexp(reached[..., place : place + L] + weights[..., place, :], dim=-1, out=reached[..., L + place])
+        reached[..., L + place] = _log_sum(reached[..., place : place + L] + weights[..., place, :], dim=-1)
     alpha = weights.new_full((B, L + M * BLOCK), NEG_INF)  # the columns before alpha_0 are before the sentence
     alpha[:, L - 1] = 0.0
     for block in range(M):
         first = block * BLOCK
         before = alpha[:, first : first + L].unsqueeze(-1)
-        torch.logsumexp(before + reached[:, block, :, L:], dim=1, out=alpha[:, first + L : first + L + BLOCK])
+        alpha[:, first + L : first + L + BLOCK] = _log_sum(before + reached[:, block, :, L:], dim=1)
     return alpha[:, L - 1 : L + T]
+
+
+def _log_sum(terms: Tensor, dim: int) -> Tensor:
+    """log of the sum of exp(terms), which are finite: torch's own looks for those that are not. `terms` are used up."""
+    largest = terms.amax(dim, keepdim=True)
+    return terms.sub_(largest).exp_().sum(dim).log_().add_(largest.squeeze(dim))
 
 
 def posteriors(scores: Tensor, lengths: Tensor) -> Posteriors:

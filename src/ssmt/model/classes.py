@@ -3,7 +3,7 @@ paper's.
 
 All segments that start at j begin with the same character, and in training that character is known. So training pays
 for the classes, as many as the alphabet has characters, and for the entries of one class, some hundreds instead of V.
-The lexicon is ordered by its entries' characters: those of a class are a range.
+The lexicon is ordered by its entries' characters: those of a class are a range, and those of neighbouring classes too.
 
 Shapes: n segment starts, C alphabet (a class for each character), V lexicon entries, D width, L segment lengths.
 """
@@ -11,7 +11,8 @@ Shapes: n segment starts, C alphabet (a class for each character), V lexicon ent
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -20,6 +21,16 @@ from torch import Tensor, nn
 from ssmt.lattice import NEG_INF, at_least_float32
 from ssmt.text.lexicon import ABSENT, Lexicon
 
+SMALL = 256  # entries that neighbouring classes may have together, to be worked off at once
+
+
+class Neighbours(NamedTuple):
+    """Classes next to each other, those before `stop` that no others have, and what entries they have together."""
+
+    stop: int
+    entries: slice
+    are_several: bool  # that have entries
+
 
 class LexiconClasses(nn.Module):
     def __init__(self, lexicon: Lexicon, width: int) -> None:
@@ -27,6 +38,7 @@ class LexiconClasses(nn.Module):
         C = len(lexicon.alphabet)
         count = Counter(entry[0] for entry in lexicon.entries)
         self.sizes = [count[character] for character in range(C)]
+        self.neighbours = list(neighbours(self.sizes))
         self.logits = nn.Linear(width, C)
         nn.init.normal_(self.logits.weight, std=width**-0.5)
         nn.init.zeros_(self.logits.bias)
@@ -51,7 +63,8 @@ class LexiconClasses(nn.Module):
         """Of some entries that begin with the character `first` (n,), NEG_INF where an id is ABSENT.
         states (n, D), weight (V, D), bias (V,), ids (n, L) -> (n, L)"""
         of_class = self.class_log_probs(states).gather(1, first.unsqueeze(1))  # (n, 1)
-        within = _SelectedWithinClass.apply(states, weight, bias, first, ids, self.sizes)  # type: ignore[no-untyped-call]
+        parts = self.neighbours, self.get_buffer("first")
+        within = _SelectedWithinClass.apply(states, weight, bias, first, ids, *parts)  # type: ignore[no-untyped-call]
         selected: Tensor = (of_class + within).masked_fill(ids == ABSENT, NEG_INF)
         return selected
 
@@ -59,25 +72,35 @@ class LexiconClasses(nn.Module):
 class _SelectedWithinClass(torch.autograd.Function):
     """log p(entry | class) of some entries of each state's class; what is ABSENT has any value.
 
-    Starts are sorted by class, so that each class is one matrix product. The probabilities are kept for the backward
-    pass: over one class each, they are few.
+    Starts are sorted by class, so that a class, or a few small ones, are one matrix product; what it has of other
+    classes is left out of each start's sum. The probabilities are kept for the backward pass: they are few.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, weight: Tensor, bias: Tensor, first: Tensor, ids: Tensor, sizes: list[int]
+        ctx: Any,
+        states: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        first: Tensor,
+        ids: Tensor,
+        neighbours: Sequence[Neighbours],
+        class_of_entry: Tensor,
     ) -> Tensor:
         device = states.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
-        order = torch.sort(first, stable=True).indices
+        sorted_first, order = torch.sort(first, stable=True)
         sorted_states, half_weight, half_bias = states[order].to(dtype), weight.to(dtype), bias.to(dtype)
-        groups = _groups(first, sizes)  # a synchronisation: how many starts each class has
-        ranges_start = first.new_tensor([0, *sizes]).cumsum(0)[first][order].unsqueeze(1)  # of each start's class
-        places = (ids[order] - ranges_start).clamp_(min=0)  # (n, L) within the class
+        groups = list(_groups(sorted_first, neighbours))
+        sorted_ids = ids[order]
+        places = torch.empty_like(sorted_ids)  # (n, L) among the entries of a group
         selected = states.new_zeros(ids.shape, dtype=torch.promote_types(states.dtype, torch.float32))
         probabilities = []
-        for rows, entries in groups:
+        for rows, entries, is_mixed in groups:
+            torch.sub(sorted_ids[rows], entries.start, out=places[rows]).clamp_(min=0)
             logits = F.linear(sorted_states[rows], half_weight[entries], half_bias[entries]).to(selected.dtype)
+            if is_mixed:
+                logits.masked_fill_(class_of_entry[entries] != sorted_first[rows].unsqueeze(1), NEG_INF)
             log_probs = torch.log_softmax(logits, dim=1)
             torch.gather(log_probs, 1, places[rows], out=selected[rows])
             probabilities.append(log_probs.exp_())
@@ -86,14 +109,14 @@ class _SelectedWithinClass(torch.autograd.Function):
         return torch.empty_like(selected).index_copy_(0, order, selected)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None, None, None, None]:
         states, weight, order, ids, places, *probabilities = ctx.saved_tensors
         gradient = gradient.masked_fill(ids == ABSENT, 0.0)[order]
         total = gradient.sum(dim=1, keepdim=True).neg_()
         d_sorted = torch.zeros_like(states)
         d_weight = torch.zeros_like(weight, dtype=gradient.dtype)
         d_bias = gradient.new_zeros(len(weight))
-        for (rows, entries), probability in zip(ctx.groups, probabilities, strict=True):
+        for (rows, entries, _), probability in zip(ctx.groups, probabilities, strict=True):
             d_logits = probability * total[rows]
             d_logits.scatter_add_(1, places[rows], gradient[rows])
             torch.sum(d_logits, dim=0, out=d_bias[entries])
@@ -102,16 +125,26 @@ class _SelectedWithinClass(torch.autograd.Function):
             d_weight[entries] = half.T @ states[rows]
         d_states = torch.empty_like(d_sorted).index_copy_(0, order, d_sorted)
         state_dtype, weight_dtype, bias_dtype = ctx.dtypes
-        return d_states.to(state_dtype), d_weight.to(weight_dtype), d_bias.to(bias_dtype), None, None, None
+        return d_states.to(state_dtype), d_weight.to(weight_dtype), d_bias.to(bias_dtype), None, None, None, None
 
 
-def _groups(first: Tensor, sizes: list[int]) -> list[tuple[slice, slice]]:
-    """The starts of each class, among all of them sorted by class, and its entries. Where a class has one entry that
-    entry is certain, and there is nothing to compute."""
-    counts = torch.bincount(first, minlength=len(sizes)).tolist()
-    groups, row, entry = [], 0, 0
-    for count, size in zip(counts, sizes, strict=True):
-        if count and size > 1:
-            groups.append((slice(row, row + count), slice(entry, entry + size)))
-        row, entry = row + count, entry + size
-    return groups
+def neighbours(sizes: Sequence[int]) -> Iterator[Neighbours]:
+    """All classes, one by one or several small ones together; sizes: entries of each class."""
+    begin = end = filled = 0
+    for character, size in enumerate(sizes):
+        if end > begin and size and end - begin + size > SMALL:
+            yield Neighbours(character, slice(begin, end), filled > 1)
+            begin, filled = end, 0
+        end, filled = end + size, filled + (size > 0)
+    yield Neighbours(len(sizes), slice(begin, end), filled > 1)
+
+
+def _groups(sorted_first: Tensor, neighbours: Sequence[Neighbours]) -> Iterator[tuple[slice, slice, bool]]:
+    """Of neighbouring classes: the starts among all of them, sorted by class; the entries; and whether they are of more
+    than one class. Where there is one entry that entry is certain, and there is nothing to compute."""
+    stops = sorted_first.new_tensor([of.stop for of in neighbours])
+    row = 0
+    for of, end in zip(neighbours, torch.searchsorted(sorted_first, stops).tolist(), strict=True):  # a synchronisation
+        if end > row and of.entries.stop - of.entries.start > 1:
+            yield slice(row, end), of.entries, of.are_several
+        row = end
