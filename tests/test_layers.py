@@ -27,7 +27,7 @@ LAYERS: list[set[str]] = [
     {"registry"},
     {"directory"},
     {"translator", "training"},
-    {"records"},
+    {"records", "ensemble"},
     {"evaluation", "interop", "interface", "serve", "backtranslation"},
     {"demo"},
     {"cli"},

@@ -11,10 +11,11 @@ import pytest
 import torch
 
 from ssmt.directory import load_description, save_weights
+from ssmt.ensemble import EnsembleTranslator
 from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.registry import build
-from ssmt.translator import EnsembleTranslator, Translator
+from ssmt.translator import Translator
 from tests.cli.test_bad_input import Ssmt, refused, ssmt  # noqa: F401 (a fixture)
 from tests.models import batch_of, random_model, translator
 

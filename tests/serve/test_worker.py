@@ -47,8 +47,8 @@ def model() -> Model:
     return Model()
 
 
-def worker_of(model: Any, **settings: Any) -> Worker:
-    worker = Worker(model, **settings)
+def worker_of(**settings: Any) -> Worker:
+    worker = Worker(**settings)
     worker.start()
     return worker
 
@@ -61,22 +61,27 @@ async def reached(condition: Any) -> None:
     raise AssertionError("it never came to that")
 
 
-async def held(worker: Worker, model: Model) -> asyncio.Task[list[Any]]:
+async def held(worker: Worker, model: Any) -> asyncio.Task[list[Any]]:
     """A batch that is under way until the gate opens: what comes now waits in the queue."""
-    task = asyncio.ensure_future(worker.perform(Upper(), [Input("first")], 10))
+    task = asyncio.ensure_future(worker.perform(model, Upper(), [Input("first")], 10))
     await reached(lambda: model.entered.acquire(blocking=False))
     return task
 
 
-def ask(worker: Worker, *texts: str, option: int = 0, seconds: float = 10) -> asyncio.Task[list[Any]]:
-    return asyncio.ensure_future(worker.perform(Upper(option), [Input(text) for text in texts], seconds))
+def ask(worker: Worker, model: Any, *texts: str, option: int = 0, seconds: float = 10) -> asyncio.Task[list[Any]]:
+    return asyncio.ensure_future(worker.perform(model, Upper(option), [Input(text) for text in texts], seconds))
 
 
 def test_requests_with_equal_options_and_like_lengths_share_batches(model: Model) -> None:
     async def scenario() -> None:
-        worker = worker_of(model)
+        worker = worker_of()
         await held(worker, model)
-        asked = [ask(worker, "a", "b"), ask(worker, "c", option=1), ask(worker, "d", "e" * 100), ask(worker, "f")]
+        asked = [
+            ask(worker, model, "a", "b"),
+            ask(worker, model, "c", option=1),
+            ask(worker, model, "d", "e" * 100),
+            ask(worker, model, "f"),
+        ]
         await reached(lambda: worker.waiting() == 6)
         model.gate.set()
         assert await asyncio.gather(*asked) == [["A", "B"], ["C"], ["D", "E" * 100], ["F"]]
@@ -86,13 +91,31 @@ def test_requests_with_equal_options_and_like_lengths_share_batches(model: Model
     asyncio.run(scenario())
 
 
+def test_languages_of_a_model_wait_in_one_queue_and_share_no_batch(model: Model) -> None:
+    async def scenario() -> None:
+        worker, other = worker_of(), Model()
+        other.gate.set()
+        await held(worker, model)
+        asked = [ask(worker, model, "a"), ask(worker, other, "b"), ask(worker, model, "c"), ask(worker, other, "d")]
+        await reached(lambda: worker.waiting() == 4)
+        model.gate.set()
+        assert await asyncio.gather(*asked) == [["A"], ["B"], ["C"], ["D"]]
+        assert (model.batches, other.batches) == ([["first"], ["a", "c"]], [["b", "d"]])
+        worker.stop()
+
+    asyncio.run(scenario())
+
+
 def test_batches_are_bounded_and_can_be_kept_apart(model: Model) -> None:
     async def scenario(across: bool) -> None:
-        worker = worker_of(model, batching=Batching(characters=60, across_requests=across))
+        worker = worker_of(batching=Batching(characters=60, across_requests=across))
         model.gate.clear()
         model.batches.clear()
         await held(worker, model)
-        asked = [ask(worker, "a", "b"), ask(worker, "c", "d", "e", "f")]  # short ones count as 20 characters
+        asked = [
+            ask(worker, model, "a", "b"),
+            ask(worker, model, "c", "d", "e", "f"),
+        ]  # short ones count as 20 characters
         await reached(lambda: worker.waiting() == 6)
         model.gate.set()
         await asyncio.gather(*asked)
@@ -107,10 +130,10 @@ def test_batches_are_bounded_and_can_be_kept_apart(model: Model) -> None:
 def test_a_window_gathers_what_comes_together(model: Model) -> None:
     async def scenario() -> None:
         model.gate.set()
-        worker = worker_of(model, batching=Batching(window=0.5))
-        asked = [ask(worker, "a"), ask(worker, "b")]
+        worker = worker_of(batching=Batching(window=0.5))
+        asked = [ask(worker, model, "a"), ask(worker, model, "b")]
         await asyncio.sleep(0.01)
-        asked.append(ask(worker, "c"))
+        asked.append(ask(worker, model, "c"))
         await asyncio.gather(*asked)
         assert model.batches == [["a", "b", "c"]]
         worker.stop()
@@ -120,9 +143,9 @@ def test_a_window_gathers_what_comes_together(model: Model) -> None:
 
 def test_whoever_goes_away_costs_nothing_more(model: Model) -> None:
     async def scenario() -> None:
-        worker = worker_of(model)
+        worker = worker_of()
         first = await held(worker, model)
-        gone, stays = ask(worker, "gone", "too"), ask(worker, "stays")
+        gone, stays = ask(worker, model, "gone", "too"), ask(worker, model, "stays")
         await reached(lambda: worker.waiting() == 3)
         gone.cancel()
         await reached(lambda: worker.waiting() == 1)
@@ -136,17 +159,17 @@ def test_whoever_goes_away_costs_nothing_more(model: Model) -> None:
 
 def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
     async def scenario() -> None:
-        worker = worker_of(model, most_waiting=3)
+        worker = worker_of(most_waiting=3)
         first = await held(worker, model)
-        many = ask(worker, *"abcdef")  # nothing waits: one request of any size can come
+        many = ask(worker, model, *"abcdef")  # nothing waits: one request of any size can come
         await reached(lambda: worker.waiting() == 6)
         with pytest.raises(Refusal, match="Too many requests wait") as full:
-            await ask(worker, "g")
+            await ask(worker, model, "g")
         assert (full.value.status, full.value.retry_after) == (503, 1.0)
         many.cancel()
         await reached(lambda: worker.waiting() == 0)
         with pytest.raises(Refusal, match=r"Not done after 0\.05 seconds") as late:
-            await ask(worker, "late", seconds=0.05)
+            await ask(worker, model, "late", seconds=0.05)
         assert (late.value.status, worker.waiting()) == (503, 0)
         model.gate.set()
         await first
@@ -154,25 +177,25 @@ def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
         worker._seconds_of_cost = 1.0  # a slow model: the next one would not be done in time
         model.gate.clear()
         await held(worker, model)
-        waits = ask(worker, "waits", seconds=100)
+        waits = ask(worker, model, "waits", seconds=100)
         await reached(lambda: worker.waiting() == 1)
         with pytest.raises(Refusal, match="Too many requests wait") as slow:
-            await ask(worker, "too late", seconds=10)
+            await ask(worker, model, "too late", seconds=10)
         assert slow.value.retry_after == 40.0
         model.gate.set()
         assert await waits == ["WAITS"]
         worker.stop()
         with pytest.raises(Refusal, match="about to end"):
-            await ask(worker, "after")
+            await ask(worker, model, "after")
 
     asyncio.run(scenario())
 
 
 def test_one_bad_input_does_not_spoil_the_others(model: Model) -> None:
     async def scenario() -> None:
-        worker = worker_of(model)
+        worker = worker_of()
         await held(worker, model)
-        good, bad, broken = ask(worker, "good"), ask(worker, "fine", "bad"), ask(worker, "broken")
+        good, bad, broken = ask(worker, model, "good"), ask(worker, model, "fine", "bad"), ask(worker, model, "broken")
         await reached(lambda: worker.waiting() == 4)
         model.gate.set()
         assert await good == ["GOOD"]
@@ -181,7 +204,7 @@ def test_one_bad_input_does_not_spoil_the_others(model: Model) -> None:
         assert refusal.value.status == 400
         with pytest.raises(RuntimeError, match="broken"):
             await broken
-        assert await ask(worker, "next") == ["NEXT"]
+        assert await ask(worker, model, "next") == ["NEXT"]
         worker.stop()
 
     asyncio.run(scenario())
@@ -189,9 +212,9 @@ def test_one_bad_input_does_not_spoil_the_others(model: Model) -> None:
 
 def test_stopping_finishes_what_waits(model: Model) -> None:
     async def scenario() -> None:
-        worker = worker_of(model)
+        worker = worker_of()
         first = await held(worker, model)
-        second = ask(worker, "second")
+        second = ask(worker, model, "second")
         await reached(lambda: worker.waiting() == 1)
         stopping = asyncio.get_running_loop().run_in_executor(None, worker.stop)
         model.gate.set()
@@ -212,13 +235,13 @@ def test_results_are_those_of_the_model_alone(translator: Translator, toy_pairs:
     ]
 
     async def scenario() -> None:
-        worker = worker_of(translator, batching=Batching(characters=200))
+        worker = worker_of(batching=Batching(characters=200))
         inputs = [Input(source, "" if row % 2 else target) for row, (source, target) in enumerate(pairs)]
         for operation in operations:
             given = [Input(*pair) for pair in pairs] if not isinstance(operation, Translate) else inputs
             alone = [operation.run(translator, [one])[0] for one in given]
             asked = [
-                asyncio.ensure_future(worker.perform(operation, given[start:end], 60))
+                asyncio.ensure_future(worker.perform(translator, operation, given[start:end], 60))
                 for start, end in ((0, 1), (1, 5), (5, 6), (6, len(given)))
             ]
             together = [result for results in await asyncio.gather(*asked) for result in results]

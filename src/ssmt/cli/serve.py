@@ -19,8 +19,8 @@ def serve(
     models: Annotated[
         list[str],
         typer.Argument(
-            metavar="MODEL...",
-            help="Model directories; en-zu=DIR where a model does not know its languages (pt-BR:zu=DIR).",
+            metavar="MODEL",
+            help="Model directories; en-zu=DIR, or pt-BR:zu=DIR, says or chooses the languages.",
             show_default=False,
         ),
     ],

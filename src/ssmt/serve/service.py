@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ssmt.config import language_code
-from ssmt.directory import load_config
+from ssmt.directory import load_description
 from ssmt.errors import UserError
 from ssmt.search.options import SearchOptions
 from ssmt.serve.keys import Keys
@@ -40,25 +40,33 @@ class Place:
     directory: Path
 
     @classmethod
-    def parse(cls, text: str) -> Place:
-        """`DIR`, whose model knows its languages, or `en-zu=DIR` (`pt-BR:zu=DIR` for codes with a hyphen)."""
+    def parse(cls, text: str) -> list[Place]:
+        """`DIR`, whose model knows its languages (each target language is a place), or `en-zu=DIR` (`pt-BR:zu=DIR` for
+        codes with a hyphen)."""
         languages, equals, path = text.partition("=")
         if not equals or Path(text).exists():
-            config = load_config(Path(text)).text
-            if config.source_language is None or config.target_language is None:
-                raise UserError(f"{text}: does not say which languages it is for; name it as en-zu={text}")
-            return cls(config.source_language, config.target_language, Path(text))
+            vocabulary, config = load_description(Path(text))
+            source, targets = config.text.source_language, vocabulary.languages or (config.text.target_language,)
+            places = [cls(source, target, Path(text)) for target in targets if source and target]
+            if not places:
+                example = f"en-{targets[0] or 'zu'}={text}"
+                raise UserError(f"{text}: does not say which languages it is for; name it as {example}")
+            return places
         try:
             source, target = languages.split(":" if ":" in languages else "-")
-            return cls(language_code(source), language_code(target), Path(path))
+            place = cls(language_code(source), language_code(target), Path(path))
         except ValueError:
             raise UserError(
                 f"{text}: expected languages and a directory, such as en-zu={path or 'DIR'} or pt-BR:zu={path or 'DIR'}"
             ) from None
+        several = load_description(place.directory)[0].languages
+        if several and place.target not in several:
+            raise UserError(f"{text}: the model translates into {', '.join(several)}, not into {place.target}")
+        return [place]
 
 
 class ServedModel:
-    """A pair of languages, its model and its worker."""
+    """A pair of languages, the model that is asked for its target, and the worker, which all pairs of a model share."""
 
     def __init__(self, source: str, target: str, translator: Translator, worker: Worker) -> None:
         self.source, self.target, self.translator, self.worker = source, target, translator, worker
@@ -93,17 +101,23 @@ class Service:
         keys: Keys | None = None,
         batching: Batching | None = None,
     ) -> None:
-        """`models`: the source language, the target language and the model of each pair."""
+        """`models`: the source language, the target language and the model of each pair. A model of several pairs (the
+        same object) has one worker for them; if it has several target languages, each pair asks for its own."""
         self.limits, self.keys, self.metrics = limits or Limits(), keys, Metrics()
         self.accounts = Accounts(self.limits.characters_per_minute)
         self.models: dict[str, ServedModel] = {}
+        self.workers: dict[int, Worker] = {}  # by the identity of the model
         for source, target, translator in models:
-            name = f"{source}-{target}"
-            if name in self.models:
-                raise UserError(f"Two models are for {name}; serve one of them")
-            worker = Worker(translator, batching, self.limits.queue, partial(self._observe, name))
-            self.models[name] = ServedModel(source, target, translator, worker)
-            self.metrics.watch_queue(name, worker.waiting)
+            if f"{source}-{target}" in self.models:
+                raise UserError(f"Two models are for {source}-{target}; serve one of them")
+            if id(translator) not in self.workers:
+                name = ",".join("-".join(pair) for *pair, other in models if other is translator)
+                self.workers[id(translator)] = Worker(batching, self.limits.queue, partial(self._observe, name))
+                self.metrics.watch_queue(name, self.workers[id(translator)].waiting)
+            is_open = translator.languages and translator.vocabulary.language is None
+            asked = translator.into(target) if is_open else translator
+            model = ServedModel(source, target, asked, self.workers[id(translator)])
+            self.models[model.name] = model
 
     def _observe(self, name: str, sentences: int, seconds: float) -> None:
         self.metrics.batches.labels(name).observe(sentences)
@@ -112,9 +126,9 @@ class Service:
     def running(self) -> ExitStack:
         """While this is entered, workers work; afterwards they finish what waits."""
         stack = ExitStack()
-        for model in self.models.values():
-            model.worker.start()
-            stack.callback(model.worker.stop)
+        for worker in self.workers.values():
+            worker.start()
+            stack.callback(worker.stop)
         return stack
 
     # Languages
@@ -172,7 +186,7 @@ class Service:
 
     async def perform(self, model: ServedModel, operation: Operation, inputs: Sequence[Input]) -> list[Any]:
         self.metrics.characters.labels(model.name).inc(sum(one.length for one in inputs))
-        return await model.worker.perform(operation, inputs, self.limits.deadline)
+        return await model.worker.perform(model.translator, operation, inputs, self.limits.deadline)
 
     async def translate_texts(
         self,
@@ -248,16 +262,14 @@ def load_service(
     device: str = "auto",
     int8: bool = False,
 ) -> Service:
-    """The models in directories: `DIR` or `en-zu=DIR`, as `Place.parse` reads them."""
-    parsed = [Place.parse(text) for text in places]
+    """The models in directories: `DIR` or `en-zu=DIR`, as `Place.parse` reads them. A directory of several pairs is
+    loaded once."""
+    parsed = [place for text in places for place in Place.parse(text)]
     pairs = [(place.source, place.target) for place in parsed]
     for pair in pairs:
         if pairs.count(pair) > 1:
             raise UserError(f"Two models are for {'-'.join(pair)}; serve one of them")
-    loaded = []
-    for place in parsed:
-        translator = Translator.load(place.directory, device, int8=int8)
-        if translator.languages:  # one model of several target languages is asked for this one
-            translator = translator.into(place.target)
-        loaded.append((place.source, place.target, translator))
-    return Service(loaded, limits, keys, batching)
+    directories = {place.directory.resolve(): place.directory for place in parsed}
+    loaded = {path: Translator.load(directory, device, int8=int8) for path, directory in directories.items()}
+    models = [(place.source, place.target, loaded[place.directory.resolve()]) for place in parsed]
+    return Service(models, limits, keys, batching)

@@ -1,8 +1,9 @@
-"""One worker a model: a queue of sentences from all requests, computed in batches in a thread of its own.
+"""One worker a model, whichever of its languages it is asked for: a queue of sentences from all requests, computed in
+batches in a thread of its own.
 
-What arrives within a few milliseconds, or while a batch is computed, goes together if it is asked for with equal
-options and has a like length; a sentence's result is the same whatever its batch. Sentences of a request that nobody
-waits for any more (the client has gone, the time is over) leave the queue.
+What arrives within a few milliseconds, or while a batch is computed, goes together if it is asked for in one language
+with equal options and has a like length; a sentence's result is the same whatever its batch. Sentences of a request
+that nobody waits for any more (the client has gone, the time is over) leave the queue.
 """
 
 from __future__ import annotations
@@ -34,10 +35,15 @@ class Batching:
 class Ticket:
     """A request as its worker sees it: results come in one by one, and a future has them all."""
 
-    def __init__(self, operation: Operation, count: int) -> None:
-        self.operation, self.results, self.missing = operation, [None] * count, count
+    def __init__(self, translator: Translator, operation: Operation, count: int) -> None:
+        self.translator, self.operation = translator, operation
+        self.results, self.missing = [None] * count, count
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[list[Any]] = self.loop.create_future()
+
+    def goes_with(self, other: Ticket) -> bool:
+        """Whether their sentences can be computed together."""
+        return self.translator is other.translator and self.operation == other.operation
 
     def put(self, place: int, result: Any) -> None:
         self.results[place] = result
@@ -81,14 +87,12 @@ class Worker:
 
     def __init__(
         self,
-        translator: Translator,
         batching: Batching | None = None,
         most_waiting: int = 1_000,
         observe: Callable[[int, float], None] = lambda sentences, seconds: None,
     ) -> None:
         """`observe` is told the sentences of each batch and the seconds that it took."""
-        self.translator, self.batching = translator, batching or Batching()
-        self.most_waiting, self.observe = most_waiting, observe
+        self.batching, self.most_waiting, self.observe = batching or Batching(), most_waiting, observe
         self._queue: list[Waiting] = []
         self._computing = 0.0  # cost of the batch under way
         self._seconds_of_cost = 0.0  # seconds that a character takes at the usual beam; 0 until it is known
@@ -110,11 +114,14 @@ class Worker:
         """Sentences in the queue."""
         return len(self._queue)
 
-    async def perform(self, operation: Operation, inputs: Sequence[Input], seconds: float) -> list[Any]:
-        """The results of an operation on each input, within so many seconds."""
+    async def perform(
+        self, translator: Translator, operation: Operation, inputs: Sequence[Input], seconds: float
+    ) -> list[Any]:
+        """The results of an operation on each input, within so many seconds. `translator` is the model, asked for one
+        of its languages."""
         if not inputs:
             return []
-        ticket = Ticket(operation, len(inputs))
+        ticket = Ticket(translator, operation, len(inputs))
         self._admit([Waiting(ticket, place, one) for place, one in enumerate(inputs)], seconds)
         try:
             return await asyncio.wait_for(ticket.future, seconds)
@@ -171,7 +178,7 @@ class Worker:
         shortest = longest = first.length
         for item in self._queue:
             goes_with = item.ticket is first.ticket or (
-                self.batching.across_requests and item.ticket.operation == first.ticket.operation
+                self.batching.across_requests and item.ticket.goes_with(first.ticket)
             )
             shorter, longer = min(shortest, item.length), max(longest, item.length)
             cost = longer * (len(batch) + 1) * first.ticket.operation.rows / USUAL_BEAM
@@ -185,15 +192,15 @@ class Worker:
 
     def _compute(self, batch: list[Waiting]) -> None:
         """An input that cannot be computed must not take the others of its batch with it: then each goes alone."""
-        operation = batch[0].ticket.operation
+        ticket = batch[0].ticket
         try:
-            results = operation.run(self.translator, [item.input for item in batch])
+            results = ticket.operation.run(ticket.translator, [item.input for item in batch])
         except Exception as error:
             if len(batch) > 1:
                 for item in batch:
                     self._compute([item])
             else:
-                batch[0].ticket.fail(_for_caller(error, batch[0].place))
+                ticket.fail(_for_caller(error, batch[0].place))
             return
         for item, result in zip(batch, results, strict=True):
             item.ticket.put(item.place, result)
