@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from safetensors.torch import load_file
 from ssmt import Translator
 from ssmt.config import Config, DataConfig, TextConfig, changed, compose
 from ssmt.errors import UserError
+from ssmt.evaluation.model_output import language_to_ask
+from ssmt.evaluation.morphemes import Text, analyse_texts
+from ssmt.evaluation.report import runs_report
 from ssmt.progress import Reporter
 from ssmt.search.options import SearchOptions
 from ssmt.text.alphabet import Alphabet
@@ -174,6 +178,116 @@ def test_evaluation_has_a_table_for_each_language_and_the_mean(
         (scores,) = [score["score"] for score in record["languages"][language]["scores"] if score["metric"] == "chrF"]
         assert scores == pytest.approx(expected[language])
     assert record["mean"]["m"]["chrF"] == pytest.approx(sum(expected.values()) / 2)
+
+
+def test_a_model_of_one_language_is_measured_beside_one_of_several(
+    model_directory: Path, data: DataConfig, toy_config: Config, tmp_path: Path
+) -> None:
+    """Whether or not it knows its language; one that knows another is refused."""
+    assert language_to_ask(model_directory, "aa") is None
+    assert language_to_ask(model_directory, None) is None
+    few = {"text": {"target_language": "aa"}, "training": {"max_updates": 1, "chrf_sentences": 0}}
+    run.begin(
+        DataConfig(train=data.train[:1], valid=data.train[:1]),
+        tmp_path / "aa",
+        changed(toy_config, few, ""),
+        Reporter(),
+    )
+    assert language_to_ask(tmp_path / "aa", "aa") is None
+    with pytest.raises(UserError, match="aa: translates into aa, not into 'ab'"):
+        language_to_ask(tmp_path / "aa", "ab")
+
+
+def measurements(directory: Path, files: Path) -> dict[str, list[object]]:
+    """The verbs that measure a model, for text in `aa`; all but the language."""
+    rows = sentences()[::6]
+    for name, lines in (
+        ("s", [row[0] for row in rows]),
+        ("t", [row[1] for row in rows]),
+        ("gold.tsv", [f"{word}\t{word[:2]}-{word[2:]}" for word in ("nibona", "wubiza", "abona", "tithwála")]),
+    ):
+        (files / name).write_text("".join(f"{line}\n" for line in lines))
+    texts = ["--source", files / "s", "--reference", files / "t"]
+    return {
+        "evaluate": ["evaluate", "--model", f"m={directory}", *texts, "--samples", 0, "--beam", 2, "--json"],
+        "morphology": ["morphology", "--model", f"m={directory}", "--gold", files / "gold.tsv", "--json"],
+        "sweep": ["sweep", "decode", "--model", f"m={directory}", *texts, "--beam", 2, "-o", files / "sweep", "--json"],
+        "report": ["report", directory, "--samples", 0, "--beam", 2, "--examples", 3, "-o", files / "report.html"],
+        "compositional": [
+            *("compositional", "--train", files / "t", "--test-source", files / "s", "--test-target", files / "t"),
+            *("--segmenter", directory, "--size", 3, "-o", files / "subsets"),
+        ],
+    }  # fmt: skip
+
+
+def test_verbs_that_measure_models_ask_for_the_language(
+    trained: tuple[Path, Messages],
+    ssmt: Ssmt,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    verbs = measurements(trained[0], tmp_path)
+    for name, verb in verbs.items():
+        refused(ssmt(*verb), "translates into aa, bb; `to` says into which")
+        refused(ssmt(*verb, "--to", "aab"), "translates into aa, bb, not into 'aab'.*did you mean 'aa'")
+        if name in ("report", "compositional"):  # the next test calls the others
+            assert ssmt(*verb, "--to", "aa").status == 0
+    for name, option in (("morphology", "--model"), ("evaluate", "--model"), ("compositional", "--segmenter")):
+        verb = verbs[name]
+        place = verb.index(option)
+        other = (
+            []
+            if name == "compositional"
+            else ["--segmented" if name == "morphology" else "--hypothesis", tmp_path / "t"]
+        )
+        refused(ssmt(*verb[:place], *verb[place + 2 :], *other, "--to", "aa"), f"--to needs {option}")
+
+
+def test_measurements_are_those_of_the_model_asked_for_the_language(
+    trained: tuple[Path, Messages],
+    model: Translator,
+    ssmt: Ssmt,  # noqa: F811
+    tmp_path: Path,
+) -> None:
+    verbs, into = measurements(trained[0], tmp_path), model.into("aa")
+    sources, references = ((tmp_path / name).read_text().splitlines() for name in "st")
+    chrf = sacrebleu.corpus_chrf(into.translate(sources, beam=2).texts, [references]).score
+    scores = json.loads(ssmt(*verbs["evaluate"], "--to", "aa").out)["scores"]
+    assert [one["score"] for one in scores if one["metric"] == "chrF"] == pytest.approx([chrf])
+
+    points = json.loads(ssmt(*verbs["sweep"], "--to", "aa").out)["points"]
+    own = into.kind.searches[0]
+    assert [point["chrF"] for point in points if point["search"] == own] == pytest.approx([chrf])
+    refused(ssmt(*verbs["sweep"], "--to", "bb"), r"holds a sweep of something else \(to differ\)")
+
+    # The segments of the model, written to a file by hand, have the model's numbers.
+    words = [line.split("\t")[0] for line in (tmp_path / "gold.tsv").read_text().splitlines()]
+    cuts = {language: model.into(language).segment(None, words) for language in LANGUAGES}
+    (tmp_path / "cuts").write_text("".join("|".join(segments) + "\n" for segments in cuts["aa"]))
+    both = json.loads(ssmt(*verbs["morphology"], "--to", "aa", "--segmented", f"f={tmp_path / 'cuts'}").out)
+    assert both["systems"]["m"] == both["systems"]["f"]
+
+    test = Text(tmp_path / "t", references)
+    for language in LANGUAGES:
+        train_sentences, _ = analyse_texts(test, test, segmenter=trained[0], to=language)
+        found = {word.text: list(word.morphemes) for sentence in train_sentences for word in sentence}
+        assert list(found.values()) == model.into(language).segment(None, list(found))
+
+
+def test_a_report_shows_the_validation_text_of_the_language(
+    trained: tuple[Path, Messages], model: Translator, tmp_path: Path
+) -> None:
+    valid = sentences()[::6]
+    page = runs_report([trained[0]], to="bb", sentences=5, examples=5, beam=2, samples=0).render()
+    assert "first 5 sentences of the validation text in bb" in page
+    assert "Models translate into bb by their own search" in page
+    for source, aa, bb in valid[:5]:
+        assert f">{source}<" in page
+        assert f">{bb}<" in page
+        assert f">{aa}<" not in page
+    translations = model.into("bb").translate([row[0] for row in valid[:5]], beam=2).texts
+    assert all(f">{text}<" in page for text in translations)
+    with pytest.raises(UserError, match="The runs validate on aa, bb, not on 'cc': give a source and a reference"):
+        runs_report([shutil.copytree(trained[0], tmp_path / "run", ignore=lambda *_: ["model.safetensors"])], to="cc")
 
 
 # What is learnt from the text

@@ -30,6 +30,12 @@ def test_verb_and_all_its_options_are_explained(name: str, command: Any) -> None
     assert [parameter.name for parameter in shown if not getattr(parameter, "help", None)] == []
 
 
+def test_paragraphs_are_folded_to_the_terminal_and_not_where_the_code_has_them() -> None:
+    for name, command in verbs(get_command(app)):
+        paragraphs = (command.help or "").split("\n\n")
+        assert all(paragraph and "\n" not in paragraph for paragraph in paragraphs), name
+
+
 @pytest.mark.parametrize(
     ("typed", "completed"),
     [

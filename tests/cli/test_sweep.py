@@ -144,3 +144,10 @@ def test_a_wrong_grid_is_refused_before_anything_is_trained(ssmt: Ssmt, train: l
     refused(ssmt(*train, "--grid", "text.lexicon_size"), "expected KEY=VALUE,VALUE")
     refused(ssmt(*train, "--grid", "text.lexicon_size=1", "text.lexicon_size=2"), "text.lexicon_size is given twice")
     assert not (tmp_path / "grid").exists()
+
+
+def test_a_grid_is_of_the_files_that_are_given(ssmt: Ssmt, train: list[object], tmp_path: Path) -> None:
+    listed = tmp_path / "listed.yaml"
+    listed.write_text("data:\n  train:\n    - {pairs: corpus.tsv, target_language: zu}\n")
+    refused(ssmt(*train, "--config", listed, "--grid", "text.lexicon_size=40"), "settings list corpora .`data`.")
+    assert not (tmp_path / "grid").exists()

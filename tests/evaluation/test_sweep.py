@@ -44,9 +44,9 @@ def test_a_signal_ends_a_sweep_of_trainings_before_the_next_point(
         return "SIGTERM"
 
     monkeypatch.setattr(run, "train", stopped)
-    base = compose("tiny", settings=["text.source_vocabulary=60", "text.lexicon_size=40"])
+    axes, sizes = [parse_axis("training.seed=1,2")], ["text.source_vocabulary=60", "text.lexicon_size=40"]
     with pytest.raises(Stopped, match="Stopped by SIGTERM; everything is saved"):
-        training_sweep(toy_files, [parse_axis("training.seed=1,2")], base, tmp_path, device="cpu")
+        training_sweep(toy_files, axes, tmp_path, preset="tiny", settings=sizes, device="cpu")
     assert trained == ["seed-1"]
     assert not (tmp_path / "table.md").exists()
 
@@ -54,7 +54,7 @@ def test_a_signal_ends_a_sweep_of_trainings_before_the_next_point(
 def test_the_grid_is_the_product_of_its_axes() -> None:
     texts = ("network.encoder_layers+network.decoder_layers=1,3", "training.seed=7,8")
     axes = [parse_axis(text) for text in texts]
-    points = list(grid(axes, compose("tiny")))
+    points = list(grid(axes, lambda settings: compose("tiny", settings=settings)))
     assert [point.name for point in points] == [
         f"encoder_layers+decoder_layers-{layers}.seed-{seed}" for layers in (1, 3) for seed in (7, 8)
     ]
@@ -111,7 +111,7 @@ def test_blocks_of_other_weights_and_broken_ones_are_decoded_again(tmp_path: Pat
 
 def test_keys_of_the_same_name_are_told_apart() -> None:
     axes = [parse_axis(text) for text in ("text.longest_segment=3,5", "segmenter.longest_segment=5,10")]
-    names = [point.name for point in grid(axes, compose("tiny"))]
+    names = [point.name for point in grid(axes, lambda settings: compose("tiny", settings=settings))]
     assert len(set(names)) == 4
     assert names[0] == "text.longest_segment-3.segmenter.longest_segment-5"
 

@@ -18,7 +18,8 @@ from ssmt.cli.results import (
     write_plot,
     write_results,
 )
-from ssmt.cli.shared import DeviceOption, ThreadsOption, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, app, reporter, set_threads
+from ssmt.errors import UserError
 
 
 @app.command(cls=ManyValues)
@@ -39,6 +40,7 @@ def compositional(
     segmenter: Annotated[
         Path | None, typer.Option(metavar="MODEL", help="A model directory whose segments are the morphemes.")
     ] = None,
+    to: ToOption = None,
     target_divergence: Annotated[
         list[float] | None,
         typer.Option(metavar="D", help="Compound divergences to reach, one subset each.", show_default="0.2 0.3"),
@@ -64,6 +66,8 @@ def compositional(
 
     form = chosen_format(json_, markdown, latex)
     require_plot(plot)
+    if to is not None and segmenter is None:
+        raise UserError("--to needs --segmenter: only a model has languages to choose from")
     set_threads(threads)
     extraction = composition.extract_subsets(
         train,
@@ -72,6 +76,7 @@ def compositional(
         output,
         morphemes=morphemes or [],
         segmenter=segmenter,
+        to=to,
         target_divergences=target_divergence or composition.DIVERGENCES,
         size=size,
         candidates=candidates,

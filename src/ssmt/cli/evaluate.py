@@ -93,6 +93,8 @@ def evaluate(
     require_place(output)
     if not reference and pairs is None:
         raise UserError("Nothing to evaluate against: give --reference FILE or --pairs FILE")
+    if to is not None and not models and pairs is None:
+        raise UserError("--to needs --model or --pairs: files of translations are scored as they are")
     require_other_file(output, *(reference or []), pairs, *hypotheses.values(), source, *(subset or []))
     set_threads(threads)
     spelt = {name.lower(): name for name in METRICS}
@@ -141,6 +143,7 @@ def morphology(
     threshold: Annotated[
         float | None, typer.Option(min=0, max=1, help="Also cut wherever the posterior is at least this.")
     ] = None,
+    to: ToOption = None,
     no_source: Annotated[
         bool, typer.Option("--no-source", help="Do not condition on the source, though the gold file has one.")
     ] = False,
@@ -171,6 +174,8 @@ def morphology(
         raise UserError("Nothing to measure: give --model DIR or --segmented NAME=FILE")
     if not models and (tune_on is not None or threshold is not None):
         raise UserError("--tune-on and --threshold need --model: only a model has boundary posteriors")
+    if not models and to is not None:
+        raise UserError("--to needs --model: only a model has languages to choose from")
     require_place(output)
     require_other_file(output, gold, *files.values(), tune_on)
     set_threads(threads)
@@ -183,6 +188,7 @@ def morphology(
         tune_on=tune_on,
         curves=plot is not None or form == "json",
         conditioned=not no_source,
+        to=to,
         samples=samples,
         seed=seed,
         device=device,

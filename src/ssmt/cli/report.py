@@ -8,14 +8,14 @@ from typing import Annotated
 import typer
 
 from ssmt.cli.results import BeamOption, SamplesOption, SearchOption, named
-from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, Verb, app, reporter, set_threads
 from ssmt.errors import UserError
 from ssmt.files import require_other_file
 
 
 @app.command(cls=Verb)
 def report(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Directories of training runs, or of models.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Directories of training runs, or of models.")],
     output: Annotated[Path, typer.Option("--output", "-o", metavar="F.html", help="The page.")] = Path("report.html"),
     source: Annotated[
         str | None,
@@ -36,6 +36,7 @@ def report(
     compositional: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Subsets of the test set, as `ssmt compositional` wrote them.")
     ] = None,
+    to: ToOption = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Sentences shown as examples.")] = 6,
     title: Annotated[str | None, typer.Option(help="The page's title.", show_default="the runs' names")] = None,
     search: SearchOption = None,
@@ -64,6 +65,7 @@ def report(
         hypotheses=hypotheses,
         gold=gold,
         compositional=compositional,
+        to=to,
         examples=examples,
         title=title,
         search=search,

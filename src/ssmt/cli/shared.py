@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import os
+import re
 import signal as signals
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -70,6 +72,11 @@ USAGE_ERROR: Any = typer.BadParameter.__mro__[1]  # what an unknown option raise
 class Verb(typer.core.TyperCommand):
     """Every verb is one. An option that holds one value is refused when it is given twice: the first would be lost."""
 
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        # A terminal folds help to its width; line breaks of the docstring would stay.
+        self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(self.help or ""))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # which is how the shell completes
             try:
@@ -106,7 +113,7 @@ reporter = TerminalReporter()
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]
 ModelsArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="MODEL...", help="A model directory; several translate together.", show_default=False),
+    typer.Argument(metavar="MODEL", help="A model directory; several translate together.", show_default=False),
 ]
 SourceOption = Annotated[str, typer.Option(metavar="F", help="Source text, one sentence a line; - is standard input.")]
 TargetOption = Annotated[str, typer.Option(metavar="F", help="Target text, line i belongs to source line i.")]
@@ -122,8 +129,8 @@ ToOption = Annotated[
     str | None,
     typer.Option(metavar="CODE", help="The target language, of a model that has several.", show_default=False),
 ]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="CPU threads.", show_default="all cores")]
-DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda (or cuda:1), mps.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads.", show_default="all cores")]
+DeviceOption = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
 
 BLOCK = 2000  # lines that are read, computed and written together
@@ -189,7 +196,8 @@ def load_translator(
     int8: bool = False,
     to: str | None = None,
 ) -> Translator:
-    from ssmt.translator import EnsembleTranslator, Translator
+    from ssmt.ensemble import EnsembleTranslator
+    from ssmt.translator import Translator
 
     set_threads(threads)
     models = [model] if isinstance(model, Path) else model

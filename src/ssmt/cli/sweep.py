@@ -25,6 +25,7 @@ from ssmt.cli.results import (
 from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
+    ToOption,
     app,
     beginning_with,
     chosen_preset,
@@ -32,7 +33,7 @@ from ssmt.cli.shared import (
     reporter,
     set_threads,
 )
-from ssmt.config import Preset, compose
+from ssmt.config import Preset
 from ssmt.errors import Stopped, UserError
 
 if TYPE_CHECKING:
@@ -73,6 +74,7 @@ def decode(
     sentences: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Only the first N.", show_default="all")
     ] = None,
+    to: ToOption = None,
     json_: JsonOption = False,
     markdown: MarkdownOption = False,
     latex: LatexOption = False,
@@ -96,6 +98,7 @@ def decode(
             beams=beam or BEAMS,
             searches=search or [],
             sentences=sentences,
+            to=to,
             device=device,
             reporter=reporter,
         )
@@ -156,9 +159,10 @@ def train(
         results = training_sweep(
             files,
             [parse_axis(axis) for axis in grid],
-            compose(start, config, settings),
             output,
-            preset=compose(start),
+            preset=start,
+            config=config,
+            settings=settings,
             search=search,
             beam=beam,
             sentences=sentences,

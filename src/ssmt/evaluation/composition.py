@@ -232,6 +232,7 @@ def extract_subsets(
     *,
     morphemes: Sequence[str | Path] = (),
     segmenter: str | Path | None = None,
+    to: str | None = None,
     target_divergences: Iterable[float] = DIVERGENCES,
     size: int = 300,
     candidates: int = 100,
@@ -255,7 +256,7 @@ def extract_subsets(
     source = read_lines(test_source)
     require_equal_lengths(test_source, len(source), test_target, len(target.lines))
     train_sentences, test_sentences = analyse_texts(
-        training, target, morphemes=morphemes, segmenter=segmenter, seed=seed, device=device, reporter=reporter
+        training, target, morphemes=morphemes, segmenter=segmenter, to=to, seed=seed, device=device, reporter=reporter
     )
     seen, whole = Distribution.of(train_sentences), Distribution.of(test_sentences)
     subsets = [

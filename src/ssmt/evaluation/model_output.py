@@ -1,15 +1,17 @@
-"""What a model gives to be measured: translations of lines, cuts and boundary posteriors of gold texts."""
+"""Models to be measured, and what they give: translations of lines, cuts and boundary posteriors of gold texts."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ssmt.config import LONGEST_TEXT, changed
-from ssmt.errors import LineError, renumbered
+from ssmt.config import LONGEST_TEXT, changed, did_you_mean
+from ssmt.directory import load_description
+from ssmt.errors import LineError, UserError, renumbered
 from ssmt.evaluation.gold import Cuts, Gold, cuts_of
 from ssmt.progress import Reporter, tracked
 from ssmt.search.options import SearchOptions
@@ -19,6 +21,28 @@ from ssmt.translator import Translation, Translator
 Floats = npt.NDArray[np.float64]
 LONGER = 4  # times the length of the model's longest line
 BLOCK = 64  # lines between two steps of a progress bar
+
+
+def language_to_ask(directory: str | Path, to: str | None) -> str | None:
+    """What a model is asked for, to be measured on text in the language `to`: that language where it has several,
+    nothing where it has one (which need not know its name).
+
+    No weights are read, so that all models can be looked at before the first of them works."""
+    vocabulary, config = load_description(Path(directory))
+    several, one = vocabulary.languages, config.text.target_language
+    if several and to is None:
+        raise UserError(f"{directory}: translates into {', '.join(several)}; `to` says into which")
+    known = several or ((one,) if one else ())
+    if to is not None and known and to not in known:
+        raise UserError(f"{directory}: translates into {', '.join(known)}, not into {to!r}{did_you_mean(to, known)}")
+    return to if several else None
+
+
+def load_for(directory: str | Path, to: str | None, device: str = "auto") -> Translator:
+    """A model to be measured on text in the language `to`; none: the language of a model that has one."""
+    language = language_to_ask(directory, to)
+    translator = Translator.load(directory, device)
+    return translator if language is None else translator.into(language)
 
 
 def translate_lines(

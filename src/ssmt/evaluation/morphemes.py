@@ -52,6 +52,7 @@ def analyse_texts(
     *,
     morphemes: Sequence[str | Path] = (),
     segmenter: str | Path | None = None,
+    to: str | None = None,
     seed: int = 0,
     device: str = "auto",
     reporter: Reporter | None = None,
@@ -59,7 +60,8 @@ def analyse_texts(
     """Words and morphemes of the training and of the test text.
 
     Morphemes come from a word list (one file), from both texts with `|` between morphemes (two files), from a model
-    directory whose segments they are, or else from Morfessor, which learns them from the training text.
+    directory whose segments they are (`to`: the texts' language, for a model that has several), or else from Morfessor,
+    which learns them from the training text.
     """
     reporter = reporter or Reporter()
     check_morphemes(morphemes, segmenter)
@@ -69,10 +71,10 @@ def analyse_texts(
     if morphemes:
         segment = read_word_list(morphemes[0])
     elif segmenter is not None:
-        from ssmt.translator import Translator
+        from ssmt.evaluation.model_output import load_for
 
         reporter.say(f"Segmenting words with {segmenter}")
-        segment = word_segmenter(Translator.load(segmenter, device), train.lines + test.lines)
+        segment = word_segmenter(load_for(segmenter, to, device), train.lines + test.lines)
     else:
         reporter.say("Morfessor learns morphemes from the training text")
         segment = train_morfessor(train.lines, seed=seed)

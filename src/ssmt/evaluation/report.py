@@ -17,11 +17,19 @@ from ssmt.evaluation import morphology, plots, translation
 from ssmt.evaluation.composition import Subset, read_subset
 from ssmt.evaluation.examples import Hues, SegmentedText, evenly_spaced, example_html
 from ssmt.evaluation.gold import Cuts, Gold, gold_line, read_gold
-from ssmt.evaluation.model_output import Floats, gold_cuts, gold_posteriors, translate_lines
+from ssmt.evaluation.model_output import (
+    Floats,
+    gold_cuts,
+    gold_posteriors,
+    language_to_ask,
+    load_for,
+    translate_lines,
+)
 from ssmt.evaluation.page import Page, Plot
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.files import name_of, naming_lines, require_file
 from ssmt.progress import Reporter
+from ssmt.text.corpus import Corpus
 from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths
 from ssmt.training.log import read_log
 from ssmt.translator import Translator
@@ -50,6 +58,7 @@ def runs_report(
     hypotheses: Mapping[str, str | Path] | None = None,
     gold: str | Path | None = None,
     compositional: str | Path | None = None,
+    to: str | None = None,
     examples: int = 6,
     title: str | None = None,
     search: str | None = None,
@@ -63,12 +72,16 @@ def runs_report(
     Models translate the first `sentences` of the test set (`source` and `reference`; by default the beginning of the
     first run's validation text; 0: none), beside other systems' translations of it (`hypotheses`, files by name).
     `gold` are morphemes, as a file for `read_gold`; `compositional` is a directory of subsets of the test set, as
-    `extract_subsets` writes it. `samples` bootstrap samples test differences between systems.
+    `extract_subsets` writes it. `to` is the language of the test set, for models that have several. `samples` bootstrap
+    samples test differences between systems.
     """
     plots.require()
     reporter, hypotheses = reporter or Reporter(), hypotheses or {}
     names = _names([Path(run) for run in runs])
-    test = _test_set(names.values(), source, reference, sentences)
+    models = {name: run for name, run in names.items() if (run / WEIGHTS).exists()}
+    for run in models.values():
+        language_to_ask(run, to)
+    test = _test_set(names.values(), source, reference, sentences, to)
     _check_names(names, hypotheses)
     if (hypotheses or compositional is not None) and reference is None:
         raise UserError("Hypotheses and subsets need the test set they belong to: its source and its reference")
@@ -78,14 +91,15 @@ def runs_report(
         assert reference is not None
         require_equal_lengths(reference, len(read_lines(reference)), path, len(systems[name]))
     subsets = [] if compositional is None or test is None else _subsets(Path(compositional), test)
-    translators = {name: Translator.load(run, device) for name, run in names.items() if (run / WEIGHTS).exists()}
+    translators = {name: load_for(run, to, device) for name, run in models.items()}
 
     page = Page(title or " · ".join(names), _about(names, test, morphemes))
     _show_runs(page, names, translators)
     if test is not None and test.sources and (translators or systems):
         given = {name: lines[: len(test.sources)] for name, lines in systems.items()}
         systems = _translate(translators, test, search, beam, reporter) | given
-        how = f" Models decode by {search or 'their own'} search with beam {beam}." if translators else ""
+        into = f" into {to}" if to else ""
+        how = f" Models translate{into} by {search or 'their own'} search with beam {beam}." if translators else ""
         _show_translations(page, test, systems, samples, examples, how)
     if translators and morphemes is not None:
         _show_segmentations(page, translators, morphemes, examples, list(names))
@@ -113,9 +127,10 @@ def _check_names(runs: Collection[str], hypotheses: Collection[str]) -> None:
 
 
 def _test_set(
-    runs: Iterable[Path], source: str | Path | None, reference: str | Path | None, most: int | None
+    runs: Iterable[Path], source: str | Path | None, reference: str | Path | None, most: int | None, to: str | None
 ) -> TestSet | None:
-    """The given test set, or the beginning of the first validation text that is found."""
+    """The given test set, or the beginning of the first validation text that is found, as far as it is in the language
+    that is asked for."""
     if (source is None) != (reference is None):
         raise UserError("A source and a reference belong together: the text to translate and its translation")
     if source is not None and reference is not None:
@@ -124,13 +139,27 @@ def _test_set(
         part = "" if most is None or most >= len(sources) else f"the first {most:,} of "
         title = f"{part}{len(sources):,} sentences of {Path(source).name}"
         return TestSet(title, str(source), str(reference), sources[:most], targets[:most])
+    other_languages: set[str] = set()
     for run in runs:
         paths = [run / "data" / "valid" / f"{side}.txt" for side in ("source", "target")]
-        if all(path.is_file() for path in paths):
-            sources, targets = read_parallel(*paths)
-            most = min(VALIDATION_SENTENCES if most is None else most, len(sources))
-            title = f"the first {most:,} sentences of the validation text"
-            return TestSet(title, str(paths[0]), str(paths[1]), sources[:most], targets[:most])
+        if not all(path.is_file() for path in paths):
+            continue
+        sources, targets = read_parallel(*paths)
+        title = "sentences of the validation text"
+        corpus = None if to is None else Corpus(run / "data" / "valid")
+        if to is not None and corpus is not None and corpus.languages:
+            if to not in corpus.languages:
+                other_languages.update(corpus.languages)
+                continue
+            rows = corpus.only(to).rows
+            sources, targets = [sources[row] for row in rows], [targets[row] for row in rows]
+            title += f" in {to}"
+        most = min(VALIDATION_SENTENCES if most is None else most, len(sources))
+        return TestSet(f"the first {most:,} {title}", str(paths[0]), str(paths[1]), sources[:most], targets[:most])
+    if other_languages:
+        raise UserError(
+            f"The runs validate on {', '.join(sorted(other_languages))}, not on {to!r}: give a source and a reference"
+        )
     return None
 
 

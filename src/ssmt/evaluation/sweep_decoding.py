@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ssmt.directory import WEIGHTS, load_config
 from ssmt.errors import UserError
 from ssmt.evaluation import plots
+from ssmt.evaluation.model_output import language_to_ask, load_for
 from ssmt.evaluation.sweep import (
     BLOCK,
     METRICS,
@@ -42,16 +43,20 @@ def decoding_sweep(
     beams: Sequence[int] = BEAMS,
     searches: Sequence[str] = (),
     sentences: int | None = None,
+    to: str | None = None,
     device: str = "auto",
     reporter: Reporter | None = None,
 ) -> SweepResults:
-    """Translate the first `sentences` in every way, by default all searches of each model, and write the results.
+    """Translate the first `sentences` in every way, by default all searches of each model, and write the results. `to`
+    is the language of the references, for models that have several.
 
     Points that are finished in the directory are not done again; those of earlier calls are among the results.
     """
     plots.require()
     reporter = reporter or Reporter()
     sources, reference_lines = _texts(source, references, sentences)
+    for path in models.values():
+        language_to_ask(path, to)
     directory = SweepDirectory(
         Path(output),
         {
@@ -59,6 +64,7 @@ def decoding_sweep(
             "sentences": len(sources),
             "source": digest(source),
             "reference": [digest(path) for path in references],
+            "to": to,
         },
         {"model": str, "search": str, "beam": int, "weights": str},
     )
@@ -67,7 +73,7 @@ def decoding_sweep(
     with naming_lines({"source": source}):
         for name, path in models.items():
             ways = [(search, beam) for search in searches_of[name] for beam in beams]
-            _decode(directory, name, Path(path), sources, reference_lines, ways, device, reporter)
+            _decode(directory, name, Path(path), sources, reference_lines, ways, to, device, reporter)
             points += len(ways)
     records = directory.results()
     table = decoding_table(records, len(sources))
@@ -82,6 +88,7 @@ def _decode(
     sources: Sequence[str],
     references: Sequence[Sequence[str]],
     ways: Sequence[tuple[str, int]],
+    to: str | None,
     device: str,
     reporter: Reporter,
 ) -> None:
@@ -94,7 +101,7 @@ def _decode(
         point = f"{name}.{search}.beam-{beam}"
         if directory.result(point) is not None:
             continue
-        translator = translator or Translator.load(path, device)
+        translator = translator or load_for(path, to, device)
         translate = translate_with(translator, search, beam)
         translations, seconds = directory.decode(point, weights, sources, translate, reporter)
         record = {"model": name, "search": search, "beam": beam, "weights": weights, "seconds": seconds}

@@ -1,7 +1,7 @@
 """Models trained over a grid of settings and scored on the validation text (the paper's Figure 4).
 
 axes = [parse_axis("network.encoder_layers+network.decoder_layers=2,4,6"), parse_axis("text.lexicon_size=1000,5000")]
-training_sweep(TrainingFiles(...), axes, compose("small"), "sweeps/depth")
+training_sweep(TrainingFiles(...), axes, "sweeps/depth", preset="small")
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ssmt.config import Config, Section, with_settings
+from ssmt.config import Config, DataConfig, Preset, Section, compose, preset_of
 from ssmt.devices import choose_device
 from ssmt.directory import WEIGHTS
 from ssmt.errors import Stopped, UserError
@@ -36,26 +36,31 @@ if TYPE_CHECKING:
 def training_sweep(
     files: TrainingFiles,
     axes: Sequence[Axis],
-    base: Config,
     output: str | Path,
     *,
-    preset: Config | None = None,
+    preset: Preset = "base",
+    config: str | Path | None = None,
+    settings: Sequence[str] = (),
     search: str | None = None,
     beam: int = 5,
     sentences: int | None = None,
     device: str = "auto",
     reporter: Reporter | None = None,
 ) -> SweepResults:
-    """Train every point of the grid, score it on the first `sentences` of the validation text, and write the results.
+    """Train every point of a grid over a preset, a file and settings, score it on the first `sentences` of the
+    validation text, and write the results.
 
     Points that are finished in the directory are not done again, a run that was stopped goes on, and points of earlier
-    calls are among the results. A point that fails does not take the others with it. Settings of `base` that differ
-    from its `preset` and have no effect are warned of. A signal that stops a training raises `Stopped`.
+    calls are among the results. A point that fails does not take the others with it. Settings that differ from the
+    preset and have no effect are warned of. A signal that stops a training raises `Stopped`.
     """
     plots.require()
     reporter, output = reporter or Reporter(), Path(output)
+    base = compose(preset, config, settings)
+    if base.data != DataConfig():
+        raise UserError("The settings list corpora (`data`); a sweep trains on the four files that it is given")
     chosen_device = choose_device(device)
-    points = list(grid(axes, base))
+    points = list(grid(axes, lambda of_point: compose(preset, config, [*settings, *of_point])))
     pairs = list(PairReader(files.data.valid, base.text))[:sentences]  # as training validates
     sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     identity = {
@@ -73,7 +78,7 @@ def training_sweep(
         reporter.say(f"Point {number} of {len(points)}: {point.name}")
         run = output / "runs" / point.name
         if not runs.can_resume(run):
-            warn_of_changes_without_effect(preset or base, point.settings, reporter)
+            warn_of_changes_without_effect(preset_of(preset, point.settings), point.settings, reporter)
             runs.begin(files, run, point.settings, reporter)
         try:
             stopped_by = runs.train(run, chosen_device, reporter)
@@ -132,7 +137,8 @@ class Point(NamedTuple):
     settings: Config
 
 
-def grid(axes: Sequence[Axis], base: Config) -> Iterator[Point]:
+def grid(axes: Sequence[Axis], configure: Callable[[Sequence[str]], Config]) -> Iterator[Point]:
+    """`configure`: what the settings of a point, over those of all, come to."""
     keys = Counter(key for axis in axes for key in axis.keys)
     if keys.most_common(1)[0][1] > 1:
         raise UserError(f"grid: {keys.most_common(1)[0][0]} is given twice")
@@ -140,7 +146,7 @@ def grid(axes: Sequence[Axis], base: Config) -> Iterator[Point]:
         chosen = {axis.label: value for axis, value in zip(axes, values, strict=True)}
         settings = [f"{key}={value}" for axis, value in zip(axes, values, strict=True) for key in axis.keys]
         name = re.sub(r"[^\w.+-]", "_", ".".join(f"{label}-{value}" for label, value in chosen.items()))
-        yield Point(name, chosen, with_settings(base, settings))
+        yield Point(name, chosen, configure(settings))
 
 
 def training_record(values: Mapping[str, str], log: Sequence[Record], parameters: int) -> Record:

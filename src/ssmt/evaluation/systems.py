@@ -16,7 +16,14 @@ from ssmt.config import CorpusConfig
 from ssmt.errors import UserError, renumbered
 from ssmt.evaluation import morphology, plots, translation
 from ssmt.evaluation.gold import Cuts, Gold, read_gold, read_segmented
-from ssmt.evaluation.model_output import Floats, gold_cuts, gold_posteriors, translate_lines
+from ssmt.evaluation.model_output import (
+    Floats,
+    gold_cuts,
+    gold_posteriors,
+    language_to_ask,
+    load_for,
+    translate_lines,
+)
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
@@ -159,13 +166,15 @@ def evaluate_systems(
     elif test.several:
         rows_of = {code: [row for row in range(lines) if test.languages[row] == code] for code in test.several}
     rows = sorted(set().union(*rows_of.values()))
+    codes = sorted({test.languages[row] or "" for row in rows})
+    to_ask = {(name, code): language_to_ask(models[name], code or None) for name in models for code in codes}
     for name, directory in models.items():
         translator, translated = Translator.load(directory, device), dict[int, str]()
-        for code in sorted({test.languages[row] or "" for row in rows}):
-            of_language = [row for row in rows if (test.languages[row] or "") == code]
+        for code in codes:
+            of_language, language = [row for row in rows if (test.languages[row] or "") == code], to_ask[name, code]
             with naming_lines({"source": test.source_file}), renumbered([test.numbers[row] for row in of_language]):
                 best = translate_lines(
-                    translator.into(code) if code and (translator.languages or to) else translator,
+                    translator if language is None else translator.into(language),
                     [test.sources[row] for row in of_language],
                     search=search,
                     beam=beam,
@@ -275,6 +284,7 @@ def compare_segmentations(
     tune_on: str | Path | None = None,
     curves: bool = True,
     conditioned: bool = True,
+    to: str | None = None,
     samples: int = 1000,
     seed: int = 0,
     device: str = "auto",
@@ -283,16 +293,18 @@ def compare_segmentations(
     """Compare segmentations, from files for `read_segmented` and by models, with a gold file for `read_gold`.
 
     Models also cut where the posterior is at least `threshold`, and at least what is best on the gold file `tune_on`.
-    `conditioned`: on the source, where the gold has one. Without `curves`, posteriors that nothing else needs are not
-    computed.
+    `conditioned`: on the source, where the gold has one. `to` is the gold's language, for models that have several.
+    Without `curves`, posteriors that nothing else needs are not computed.
     """
     reporter, segmented, models = reporter or Reporter(), segmented or {}, models or {}
     _require_distinct(segmented, models)
     measured, tuning = read_gold(gold), None if tune_on is None else read_gold(tune_on)
     predicted = {name: read_segmented(path, measured.texts, separator=separator) for name, path in segmented.items()}
     curve_of, thresholds = {}, {}
+    for directory in models.values():
+        language_to_ask(directory, to)
     for name, directory in models.items():
-        translator = Translator.load(directory, device)
+        translator = load_for(directory, to, device)
         reporter.say(f"Segmenting {len(measured.lines):,} lines with {name}")
         predicted[name], posteriors = _segmented(
             translator, measured, conditioned, posteriors=curves or tuning is not None or threshold is not None
