@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from random_models import random_ssmt, random_subword
+from random_models import random_bpe, random_ssmt
 from ssmt.config import compose
 from ssmt.model.translation import TranslationModel
 from ssmt.text.batch import make_batch
@@ -87,7 +87,7 @@ def network(model: str, scale: int) -> TranslationModel:
     settings = [f"network.{key}={value}" for key, value in sizes.items()]
     if model == "ssmt":
         return random_ssmt("base", *settings)[0]
-    return random_subword(compose("base", settings=settings))
+    return random_bpe("base", *settings)
 
 
 def main() -> None:

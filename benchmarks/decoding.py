@@ -3,13 +3,12 @@
     python benchmarks/decoding.py [--model DIR] [--presets small base] [--length 100] [--beams 1 5] [--batches 1 64]
 
 All translate the same sentences, and every output is forced to the same length in characters, so that a ratio
-compares the cost of a translation and nothing else. The subword model is one of this package with random weights, a
-shared vocabulary (text.subword_vocabulary) and the characters a subword stands for in Zulu (4.4). Without --model, the
-SSMT model has random weights too, and writes words of ten characters (not in `mixture`, whose symbols write several
-characters each). Repetitions alternate between the systems, so that noise of the machine hits all of them; seconds are
-those of the fastest repetition, and a ratio is the median over all. With --cpu-time, the time is that which the process
-was given: on a busy machine with one thread, ratios of that mean something. Memory is that of the tensors which one
-batch has at one time, beyond the weights.
+compares the cost of a translation and nothing else. The subword model is the preset's of kind bpe with random weights
+and the characters a subword stands for in Zulu (4.4). Without --model, the SSMT model has random weights too and writes
+words of ten characters (not in `mixture`, whose symbols write several characters each). Repetitions alternate between
+the systems, so that noise of the machine hits all of them; seconds are those of the fastest repetition, and a ratio is
+the median over all. With --cpu-time, the time is that which the process was given: on a busy machine with one thread,
+ratios of that mean something. Memory is that of the tensors which one batch has at one time, beyond the weights.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ import torch
 from torch import Tensor
 
 from memory import peak_memory
-from random_models import random_ssmt, random_subword
+from random_models import random_bpe, random_ssmt
 from ssmt.model.body import Memory
 from ssmt.model.int8 import use_int8_weights
 from ssmt.model.ssmt import SSMT
@@ -142,7 +141,9 @@ def measure(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", type=Path, help="a trained SSMT model directory")
-    parser.add_argument("--presets", nargs="+", default=["small", "base"], help="sizes, where there is no --model")
+    parser.add_argument(
+        "--presets", nargs="+", default=["small", "base"], help="sizes; beside a --model, that of the subword model"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="a setting of both models")
     parser.add_argument("--sources", type=Path, help="text to translate, one sentence a line")
     with_beam = [name for name in KINDS["ssmt"].searches if SEARCHES[name].has_beam]
@@ -168,10 +169,10 @@ def main() -> None:
             translator = Translator.load(arguments.model, "cpu")
             if not isinstance(translator.model, SSMT):
                 parser.error(f"{arguments.model} is not a model of kind ssmt, whose searches are measured here")
-            model, config = translator.model, translator.config
+            model = translator.model
         else:
-            model, config = random_ssmt(preset, *arguments.set)
-        baseline = random_subword(config)
+            model, _ = random_ssmt(preset, *arguments.set)
+        baseline = random_bpe(arguments.presets[0] if arguments.model else preset, *arguments.set)
         name = "model" if arguments.model else preset
         print(f"| {name} | beam | batch | ms a sentence | characters/s | times subwords | MB | times subwords |")
         print("|:--|--:|--:|--:|--:|--:|--:|--:|", flush=True)

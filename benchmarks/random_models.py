@@ -32,7 +32,7 @@ def made_up_text(lines: int, seed: int = 0) -> list[str]:
 
 
 def random_ssmt(preset: str, *settings: str) -> tuple[SSMT, Config]:
-    config = compose(preset, settings=settings)
+    config = compose(preset, settings=[*settings, "model=ssmt"])
     torch.manual_seed(0)
     text = made_up_text(LINES)
     letters = sorted({character for line in text for character in line})
@@ -58,9 +58,11 @@ def target_subwords_of(text: list[str], size: int) -> TargetSubwords:
     return TargetSubwords.train(text, size, warn=lambda message: None)
 
 
-def random_subword(config: Config) -> SubwordTransformer:
-    """With one vocabulary for both languages."""
+def random_bpe(preset: str, *settings: str) -> SubwordTransformer:
+    config = compose(preset, settings=[*settings, "model=bpe"])
     torch.manual_seed(0)
     size = config.text.subword_vocabulary
     subwords = target_subwords_of(made_up_text(2 * size), size)
-    return SubwordTransformer(SubwordVocabulary(subwords, subwords), config).eval()
+    shared = config.text.shared_vocabulary
+    source = subwords if shared else random_source_subwords(config.text.source_vocabulary)
+    return SubwordTransformer(SubwordVocabulary(source, subwords), config).eval()

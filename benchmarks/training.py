@@ -6,8 +6,7 @@ One repetition trains both models on one batch of the same sentence pairs (forwa
 other, so that noise of the machine hits both; the ratio is the median of theirs. Batches are of like length, as in
 training, and from short to long. Peak memory is that of the tensors which one update has at one time, beyond those that
 last, on the longest batch. The parts of SSMT's forward and backward pass are timed separately. Without files, the text
-is made up. --set changes both models, for example --set network.character_layers=null for a decoder whose layers all
-read characters; text.subword_vocabulary is the size of the vocabulary that the subword model has for both languages.
+is made up. Each model has what the preset has for its kind; --set changes both (--set text.lexicon_size=8000).
 """
 
 from __future__ import annotations
@@ -44,14 +43,16 @@ from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
 
 def models(preset: str, settings: list[str], sources: list[str], targets: list[str]) -> tuple[SSMT, SubwordTransformer]:
     """Both models with vocabularies learnt from the text, and sizes of the preset."""
-    config = compose(preset, settings=settings)
+    config, of_subwords = (compose(preset, settings=[*settings, f"model={kind}"]) for kind in ("ssmt", "bpe"))
     alphabet = Alphabet.of_characters({character for line in targets for character in line})
     text = np.concatenate(encode_targets(alphabet, targets))
     lexicon = most_frequent_ngrams(lambda: [text], alphabet, config.text.lexicon_size, config.text.longest_segment)
     torch.manual_seed(0)
-    ssmt = SSMT(Vocabulary(subwords_of(sources, config.text.source_vocabulary), alphabet, lexicon), config)
-    shared = target_subwords_of([*sources, *targets], config.text.subword_vocabulary)
-    return ssmt, SubwordTransformer(SubwordVocabulary(shared, shared), config)
+    source = subwords_of(sources, config.text.source_vocabulary)
+    ssmt = SSMT(Vocabulary(source, alphabet, lexicon), config)
+    is_shared = of_subwords.text.shared_vocabulary
+    subwords = target_subwords_of([*sources, *targets] if is_shared else targets, of_subwords.text.subword_vocabulary)
+    return ssmt, SubwordTransformer(SubwordVocabulary(subwords if is_shared else source, subwords), of_subwords)
 
 
 def batch_for(model: TranslationModel, sources: list[str], targets: list[str]) -> Batch:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from ssmt.config import PRESETS, Config, CorpusConfig, Section
+from ssmt.config import PRESETS, PRESETS_OF_MODELS, Config, CorpusConfig, Section, compose
 from ssmt.registry import KINDS
 
 PAGE = Path(__file__).with_suffix(".md")
@@ -18,15 +18,15 @@ NAMES = {"model": KINDS}  # settings that name an entry of a table
 HEAD = """\
 # Configuration
 
-<!-- Written by docs/configuration.py from the classes in src/ssmt/config.py. Change those, then `make docs`. -->
+<!-- Written by docs/configuration.py from the classes in src/ssmt/config/schema.py. Change those, then `make docs`. -->
 
 Every setting has a default; all together they are the paper's model, but for what
 [differences.md](differences.md#the-model) lists. A preset changes some, a YAML file (`--config my.yaml`) changes some
 of those, `--set section.key=value` changes single ones; what comes later wins. Where `--preset` is not given, one is
 chosen: by device and data, and with `--config` always `base`, the paper's model with layers over words and a narrower
-character model, at less than half the cost. The paper's decoder is `--set network.character_layers=null --set
-network.character_width=null`. `ssmt config --preset tiny` prints a complete file to start from; a file need only hold
-what differs:
+character model, at less than half the cost. `--config configs/paper_decoder.yaml` has the paper's decoder in any
+preset. `ssmt config --preset tiny --model bpe` prints a complete file to start from; a file need only hold what
+differs:
 
 ```yaml
 network:
@@ -35,10 +35,11 @@ training:
   learning_rate: 0.001
 ```
 
-A key or value that cannot be is refused before anything is written, with the nearest key that exists. Presets serve
-all models; a setting that the chosen model has no use for (the lexicon of `bpe`, say) is named in a warning if you
-changed it (`text.subword_sampling` is refused). The settings of a run are in its `config.json`; `ssmt train --resume`
-keeps to them, but for limits, `patience`, `min_epochs` and `checkpoint_every`, which may be given anew.
+A key or value that cannot be is refused before anything is written, with the nearest key that exists. Some values of
+a preset are for one kind of model, whichever the file or the settings name. A setting that the chosen model has no use
+for (the lexicon of `bpe`, say) is named in a warning if you changed it (`text.subword_sampling` is refused). The
+settings of a run are in its `config.json`; `ssmt train --resume` keeps to them, but for limits, `patience`,
+`min_epochs` and `checkpoint_every`, which may be given anew.
 """
 
 
@@ -59,13 +60,22 @@ def reference() -> str:
 
 
 def _presets() -> str:
-    """Only the keys in which presets differ."""
-    keys = [(section, key) for preset in PRESETS.values() for section, values in preset.items() for key in values]
-    lines = [f"| | {' | '.join(f'`{name}`' for name in PRESETS)} |", "|---|" + "---|" * len(PRESETS)]
-    for section, key in dict.fromkeys(keys):
-        default = getattr(getattr(Config(), section), key)
-        values = (preset.get(section, {}).get(key, default) for preset in PRESETS.values())
-        lines.append(f"| `{section}.{key}` | {' | '.join(map(_written, values))} |")
+    """Only the keys in which presets differ; then those in which one differs by the kind of model."""
+    parts = [_compared({f"`{name}`": compose(name) for name in PRESETS})]
+    for name, of_models in PRESETS_OF_MODELS.items():
+        models = {f"`{model}`": compose(name, settings=[f"model={model}"]) for model in of_models}
+        parts.append(f"\nThese are for `ssmt`. For each kind of model, `{name}` has:\n\n{_compared(models)}")
+    return "".join(parts)
+
+
+def _compared(configs: Mapping[str, Config]) -> str:
+    """A row for each key in which the configs differ."""
+    lines = [f"| | {' | '.join(configs)} |", "|---|" + "---|" * len(configs)]
+    for section, part in Config():
+        for key in type(part).model_fields if isinstance(part, Section) else ():
+            values = [_written(getattr(getattr(config, section), key)) for config in configs.values()]
+            if len(set(values)) > 1:
+                lines.append(f"| `{section}.{key}` | {' | '.join(values)} |")
     return "\n".join(lines) + "\n"
 
 

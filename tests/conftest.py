@@ -15,6 +15,7 @@ from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles, prepare
 
 Pair = tuple[str, str]
+PAPER_DECODER = Path(__file__).parents[1] / "configs" / "paper_decoder.yaml"
 
 # A made-up language: the verb takes its subject as a prefix and its tense as a suffix.
 SUBJECTS = {"I": "ni", "you": "wu", "she": "a", "we": "ti"}
@@ -54,11 +55,11 @@ def toy_files(tmp_path_factory: pytest.TempPathFactory, toy_pairs: list[Pair]) -
 
 @pytest.fixture(scope="session")
 def toy_config() -> Config:
-    """Width 16, 1+1 layers, L 4."""
+    """The paper's decoder, of width 16, 1+1 layers, L 4."""
     settings = ["text.source_vocabulary=60", "text.lexicon_size=80", "text.longest_segment=4"]
     settings += ["network.width=16", "network.heads=2", "network.feedforward=32"]
     settings += ["network.encoder_layers=1", "network.decoder_layers=1"]
-    return compose("tiny", settings=settings)
+    return compose("tiny", PAPER_DECODER, settings)
 
 
 @pytest.fixture(scope="session")

@@ -13,17 +13,21 @@ from hypothesis import strategies as st
 
 from ssmt.config import (
     PRESETS,
+    PRESETS_OF_MODELS,
     Config,
     Preset,
     Section,
     changed,
     commented_yaml,
     compose,
+    config_of_segmenter,
     differences,
+    preset_of,
+    read_config,
     with_settings,
 )
 from ssmt.errors import UserError
-from ssmt.registry import kind_of
+from ssmt.registry import KINDS, kind_of
 
 KEYS = [
     f"{name}.{key}"
@@ -85,6 +89,35 @@ def test_an_unknown_preset_names_the_nearest_and_all() -> None:
         compose("tinny")
 
 
+@pytest.mark.parametrize("preset", PRESETS_OF_MODELS)
+def test_a_preset_has_values_of_its_own_for_a_kind_of_model(tmp_path: Path, preset: str) -> None:
+    """Whoever names the kind last: a file, or a setting over it."""
+    for model, own in PRESETS_OF_MODELS[preset].items():
+        assert model in KINDS
+        config = compose(preset, settings=[f"model={model}"])
+        assert config == preset_of(preset, config)
+        found = config.model_dump()
+        assert all(found[section][key] == value for section, part in own.items() for key, value in part.items())
+        assert compose(preset, written(tmp_path, f"model: {model}\n")) == config
+        for other in KINDS:
+            assert compose(preset, written(tmp_path, f"model: {other}\n"), [f"model={model}"]) == config
+    assert compose(preset) == compose(preset, settings=["model=ssmt"])
+
+
+def test_what_a_person_says_goes_before_what_a_preset_has_for_the_kind(tmp_path: Path) -> None:
+    path = written(tmp_path, "model: bpe\ntext:\n  subword_vocabulary: 300\n")
+    assert compose("tiny", path).text.subword_vocabulary == 300
+    assert compose("tiny", path, ["text.subword_vocabulary=200"]).text.subword_vocabulary == 200
+    assert not compose("tiny", path).text.shared_vocabulary
+
+
+def test_a_model_that_is_no_kind_takes_nothing_from_a_preset(tmp_path: Path) -> None:
+    assert compose("tiny", settings=["model=gru"]).network == compose("tiny", settings=["model=bpe"]).network
+    for content in ("model: [ssmt]\n", "model:\n", "model: 3\n"):
+        with pytest.raises(UserError, match=r"settings\.yaml: model: "):
+            compose("tiny", written(tmp_path, content))
+
+
 # The printed YAML
 
 
@@ -129,7 +162,7 @@ def test_a_saved_config_is_read_again(tmp_path: Path) -> None:
     config = compose("tiny", settings=["training.max_epochs=null", "text.length_ratio=1.25"])
     path = tmp_path / "config.json"
     path.write_text(config.model_dump_json(indent=2))
-    assert Config.load(path) == config
+    assert read_config(path) == config
 
 
 # Changing
@@ -292,7 +325,7 @@ def test_bad_configs_of_models_are_refused(tmp_path: Path, content: str, message
     path = tmp_path / "config.json"
     path.write_text(content)
     with pytest.raises(UserError, match=message):
-        Config.load(path)
+        read_config(path)
 
 
 def test_a_config_is_frozen() -> None:
@@ -312,17 +345,19 @@ def test_the_segmenter_is_the_run_with_its_own_settings() -> None:
         "network.width=64",
     ]
     config = compose("tiny", settings=settings)
-    first = config.of_segmenter
+    first = config_of_segmenter(config)
     assert (first.model, first.text.lexicon, first.text.longest_segment) == ("ssmt", "bpe", 10)
     assert (first.network.characters, first.network.width) == (False, 64)
     assert (first.training.max_epochs, first.training.max_minutes) == (70, 4)
-    other = compose("tiny", settings=[*settings, "segmenter.max_epochs=20", "segmenter.max_minutes=none"]).of_segmenter
+    other = config_of_segmenter(
+        compose("tiny", settings=[*settings, "segmenter.max_epochs=20", "segmenter.max_minutes=none"])
+    )
     assert (other.training.max_epochs, other.training.max_minutes) == (20, 9)
 
 
 def test_the_segmenters_lexicon_can_be_a_file_too() -> None:
     config = compose("tiny", settings=["model=dpe", "segmenter.lexicon=file", "text.lexicon_file=entries.txt"])
-    first = config.of_segmenter.text
+    first = config_of_segmenter(config).text
     assert (first.lexicon, first.lexicon_file) == ("file", "entries.txt")
 
 
@@ -338,7 +373,7 @@ def test_a_lexicon_file_has_its_own_size() -> None:
 def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{"text": {}, "network": {}, "training": {}}')
-    assert Config.load(path).model == "ssmt"
+    assert read_config(path).model == "ssmt"
 
 
 @pytest.mark.parametrize(

@@ -173,6 +173,14 @@ def options_of(command: Any) -> Iterator[str]:
         yield from options_of(inner)
 
 
+def test_the_readme_lists_every_verb() -> None:
+    from typer.main import get_command
+
+    text = (ROOT / "README.md").read_text(encoding="utf-8").partition("## The verbs")[2].partition("\n## ")[0]
+    listed = [verb for row in re.findall(r"^\| (`.*?) \|", text, re.MULTILINE) for verb in re.findall("`(.*?)`", row)]
+    assert sorted(listed) == sorted(get_command(app).commands)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_page_speaks_of_options_and_files_that_exist(page: Path) -> None:
     from typer.main import get_command

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ssmt import Translator
-from ssmt.config import PRESETS, Config, NetworkConfig, compose, differences
+from ssmt.config import PRESETS, Config, NetworkConfig, compose, differences, read_config
 from ssmt.directory import load_model
 from ssmt.errors import UserError
 from ssmt.model.body import Body, Cache, Memory
@@ -398,7 +398,7 @@ def test_the_stages_can_be_seen(dpe: Path, toy_files: TrainingFiles) -> None:
 
 
 def test_limits_are_for_each_stage(dpe: Path) -> None:
-    first, second = Config.load(dpe / "segmenter" / "config.json"), Config.load(dpe / "config.json")
+    first, second = read_config(dpe / "segmenter" / "config.json"), read_config(dpe / "config.json")
     assert (first.training.max_updates, second.training.max_updates) == (60, 120)
     assert (first.model, second.model) == ("ssmt", "dpe")
     assert first.text.lexicon == "bpe"
@@ -411,7 +411,7 @@ def test_ablations_train_and_translate(path: Path, tmp_path: Path, toy_files: Tr
     directory = trained(tmp_path / "run", toy_files, *short, config=path)
     model = Translator.load(directory, "cpu")
     segmenter = directory / "segmenter" if model.config.model == "dpe" else directory
-    first = Config.load(segmenter / "config.json")
+    first = read_config(segmenter / "config.json")
     assert first.network.characters == ("characters" in path.stem)
     assert first.text.lexicon == ("bpe" if path.stem == "dpe" else "ngrams")
     assert (model.config.model == "ssmt") == path.stem.startswith("lexicon")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ssmt.config import PRESETS, Config, compose, with_settings
+from ssmt.config import PRESETS, Config, compose, config_of_segmenter, with_settings
 from ssmt.registry import KINDS, kind_of
 
 FOLDER = Path(__file__).parents[1] / "configs" / "paper"
@@ -42,7 +42,7 @@ def test_the_settings_are_the_papers(language: str) -> None:
     assert not network.lexicon_by_first_character
     assert (training.min_epochs, training.patience, training.max_epochs) == (25, 5, None)
     assert (training.max_updates, training.max_minutes, training.max_cpu_minutes, training.cooldown) == (*[None] * 3, 0)
-    segmenter = with_settings(config, ["model=dpe"]).of_segmenter
+    segmenter = config_of_segmenter(with_settings(config, ["model=dpe"]))
     assert (segmenter.training.max_epochs, segmenter.text.lexicon, segmenter.network.characters) == (20, "bpe", False)
 
 

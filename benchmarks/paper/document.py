@@ -14,7 +14,7 @@ from paper.kept import Kept
 from paper.page import BPE, PREFIX, Page
 from paper.plan import Train
 from paper.tables import table3, table4, table7, tables5and6
-from ssmt.config import compose, differences
+from ssmt.config import differences, preset_of
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table, markdown
 from ssmt.files import as_json, open_for_writing
@@ -38,19 +38,20 @@ def write_document(kept: Kept, document: Path, figures: Path) -> None:
 
 
 def settings(page: Page) -> str:
-    """What differs from the preset, of all systems and of each, and how each is decoded."""
-    preset, jobs = compose(systems.PRESET), {}
-    changes: dict[str, list[str]] = {}
+    """What differs from what the preset has for the kind of model, and how each system is decoded."""
+    jobs, changes = {}, dict[str, list[str]]()
     for system in systems.SYSTEMS.values():
         job = plan.translation(system, plan.run_of(system, systems.HEADLINE[0], page.options), page.options.split)
+        preset = preset_of(systems.PRESET, job.run.config)
         written = [(key, as_json(after).strip('"')) for key, _, after in differences(preset, job.run.config)]
         changes[system.name] = [f"`{key}={value}`" for key, value in written if key != "training.seed"]
         jobs[system.name] = job
     common = [change for change in changes[BPE] if all(change in others for others in changes.values())]
-    lines = [f"* all: preset `{systems.PRESET}`, {' '.join(common)}"]
+    lines = [f"* all: preset `{systems.PRESET}` of their kind, {' '.join(common)}"]
     for name, own in changes.items():
         particular = " ".join(change for change in own if change not in common)
-        lines.append(f"* `{name}`, {systems.SYSTEMS[name].what}: {particular}; decoded by {jobs[name].how}")
+        what = f"{systems.SYSTEMS[name].what}{': ' if particular else ''}{particular}"
+        lines.append(f"* `{name}`, {what}; decoded by {jobs[name].how}")
     return "\n".join(lines) + "\n"
 
 

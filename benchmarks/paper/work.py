@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from paper.plan import Extract, Job, Run, Segment, Train, Translate
-from ssmt.config import differences
+from ssmt.config import differences, in_words
 from ssmt.devices import choose_device
 from ssmt.directory import SEGMENTER, load_config
 from ssmt.errors import Stopped, UserError
@@ -107,13 +107,13 @@ def require_same_settings(run: Run, output: Path) -> None:
     if not runs.can_resume(directory):
         return
     changed = [
-        f"{key} was {before}, now {after}"
-        for key, before, after in differences(load_config(directory), run.config)
-        if key not in WRITTEN_BY_RUNS
+        difference
+        for difference in differences(load_config(directory), run.config)
+        if difference[0] not in WRITTEN_BY_RUNS
     ]
     if changed:
         raise UserError(
-            f"{directory}: was trained with other settings ({'; '.join(changed)}). Remove it to train it again, or "
+            f"{directory}: was trained with other settings ({in_words(changed)}). Remove it to train it again, or "
             f"choose another output"
         )
 

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ssmt import tensors
-from ssmt.config import Config
+from ssmt.config import Config, read_config
 from ssmt.errors import UserError
 from ssmt.files import read_description, replacing, require_regular
 from ssmt.model.translation import TranslationModel
@@ -60,7 +60,7 @@ def load_config(directory: Path) -> Config:
         raise UserError(f"{directory}: there is no such directory")
     if not (directory / CONFIG).exists():
         raise UserError(f"{directory}: is not a model directory (it has no {CONFIG})")
-    return Config.load(directory / CONFIG)
+    return read_config(directory / CONFIG)
 
 
 def load_description(directory: Path) -> tuple[BothSides, Config]:

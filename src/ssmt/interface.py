@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from ssmt.config import Preset, compose, compose_from
+from ssmt.config import Preset, compose, compose_from, preset_of
 from ssmt.directory import load_config
 from ssmt.errors import Stopped, UserError
 from ssmt.progress import Reporter, reporter_here
@@ -66,7 +66,8 @@ def train(
             if preset is None and config is None:
                 base, why = choose_preset(processes.device, files.data.train)
                 reporter.say(why)
-            before, chosen = compose(base), compose(base, config, [f"model={model}", *settings, *given])
+            chosen = compose(base, config, [f"model={model}", *settings, *given])
+            before = preset_of(base, chosen)
         warn_of_changes_without_effect(before, chosen, reporter)
         run.begin_or_adopt(files, Path(output), chosen, reporter)
 

@@ -27,6 +27,7 @@ from ssmt.config import (
     commented_yaml,
     compose,
     compose_from,
+    preset_of,
     with_settings,
 )
 from ssmt.errors import UserError
@@ -141,7 +142,8 @@ def train(
             before, composed = compose_from(old), compose_from(old, config, changed)
         else:
             start = preset or ("base" if config else chosen_preset(processes.device, data.train))
-            before, composed = compose(start), compose(start, config, changed)
+            composed = compose(start, config, changed)
+            before = preset_of(start, composed)
         warn_of_changes_without_effect(before, composed, reporter)
         run.begin(data, output, composed, reporter)
 
@@ -162,6 +164,13 @@ def train(
 @app.command("config", cls=Verb)
 def show_config(
     preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
+    model: Annotated[
+        str, typer.Option(metavar="KIND", help=f"Of which model: {Config.model_fields['model'].description}.")
+    ] = "ssmt",
 ) -> None:
     """Print a complete, commented configuration as YAML."""
-    typer.echo(commented_yaml(compose(preset)), nl=False)
+    from ssmt.registry import kind_of
+
+    config = compose(preset, settings=[f"model={model}"])
+    kind_of(config)
+    typer.echo(commented_yaml(config), nl=False)

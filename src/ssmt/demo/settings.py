@@ -44,8 +44,8 @@ _OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
 
 def config_of(model: str, minutes: float | None = None, seed: int = 1) -> Config:
     """`minutes` ends the training before all of its updates are made."""
-    config = compose("tiny")
-    limits = {"model": model, "training": {"max_updates": UPDATES[model], "max_minutes": minutes, "seed": seed}}
+    config = compose("tiny", settings=[f"model={model}"])
+    limits = {"training": {"max_updates": UPDATES[model], "max_minutes": minutes, "seed": seed}}
     for changes in (_BOTH, _OWN[model], limits):
         config = changed(config, changes, "the demo")
     return config

@@ -117,7 +117,7 @@ SEARCHES: dict[str, Search] = {
             _beam,
             score_type="tokens",
             own_options=("length_penalty",),
-            length_penalty=1.0,
+            length_penalty=1.5,
         ),
         Search(
             "sample",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from ssmt.config import LIMITS, Config, DataConfig, changed, differences
+from ssmt.config import LIMITS, Config, DataConfig, changed, config_of_segmenter, differences, in_words
 from ssmt.devices import total_memory
 from ssmt.directory import (
     CONFIG,
@@ -101,7 +101,7 @@ def _prepare(directory: Path, config: Config, reporter: Reporter) -> float | Non
     config, beginning = start.keep(directory, config)
     if kind.learn is None:
         segmented.discard_other_corpora(directory)
-        ratio = _prepare(directory / SEGMENTER, config.of_segmenter, reporter)
+        ratio = _prepare(directory / SEGMENTER, config_of_segmenter(config), reporter)
         save_config(directory, changed(config, {"text": {"length_ratio": ratio}}, "length_ratio"))
         return ratio
     vocabulary, measured = prepare(config.data, config.text, directory / "data", reporter, kind.learn, beginning)
@@ -138,11 +138,12 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
             new = changed(new, {"text": {"length_ratio": old.text.length_ratio}}, "length_ratio")
         conflicts = [difference for difference in differences(old, new) if difference[0] not in CHANGEABLE]
         if conflicts:
-            listed = "; ".join(f"{key} was {before}, now {after}" for key, before, after in conflicts)
-            raise UserError(f"{directory}: a run goes on with the settings it began with ({listed}). Leave them out")
+            raise UserError(
+                f"{directory}: a run goes on with the settings it began with ({in_words(conflicts)}). Leave them out"
+            )
         if new != old:
             if kind_of(new).segments_first:
-                save_config(directory / SEGMENTER, new.of_segmenter)
+                save_config(directory / SEGMENTER, config_of_segmenter(new))
             save_config(directory, new)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from ssmt.config import Config, changed, differences
+from ssmt.config import Config, changed, differences, in_words
 from ssmt.directory import CONFIG, FROM, SEGMENTER, VOCABULARIES, WEIGHTS, load_description, load_model
 from ssmt.errors import UserError
 from ssmt.files import reason
@@ -42,13 +42,13 @@ def keep(directory: Path, config: Config) -> tuple[Config, Beginning | None]:
 
 def _require_same_network(old: Config, config: Config) -> None:
     conflicts = [
-        f"{key} was {before}, now {after}"
-        for key, before, after in differences(old, config)
-        if key in _FIXED or (key.startswith("network.") and key not in _FREE)
+        difference
+        for difference in differences(old, config)
+        if (key := difference[0]) in _FIXED or (key.startswith("network.") and key not in _FREE)
     ]
     if conflicts:
         raise UserError(
-            f"A run that begins with a whole model has its network ({'; '.join(conflicts)}). Leave these settings out, "
+            f"A run that begins with a whole model has its network ({in_words(conflicts)}). Leave these settings out, "
             f"or take only parts of it (start.take)"
         )
 

@@ -1,0 +1,32 @@
+"""The configuration of a run: `schema` says what can be set, `layers` how it is put together."""
+
+from ssmt.config.layers import OTHER_NAMES as OTHER_NAMES
+from ssmt.config.layers import PRESETS as PRESETS
+from ssmt.config.layers import PRESETS_OF_MODELS as PRESETS_OF_MODELS
+from ssmt.config.layers import Preset as Preset
+from ssmt.config.layers import changed as changed
+from ssmt.config.layers import commented_yaml as commented_yaml
+from ssmt.config.layers import compose as compose
+from ssmt.config.layers import compose_from as compose_from
+from ssmt.config.layers import config_of_segmenter as config_of_segmenter
+from ssmt.config.layers import did_you_mean as did_you_mean
+from ssmt.config.layers import differences as differences
+from ssmt.config.layers import in_words as in_words
+from ssmt.config.layers import preset_of as preset_of
+from ssmt.config.layers import read_config as read_config
+from ssmt.config.layers import with_settings as with_settings
+from ssmt.config.schema import LARGEST_RATIO as LARGEST_RATIO
+from ssmt.config.schema import LIMITS as LIMITS
+from ssmt.config.schema import LONGEST_TEXT as LONGEST_TEXT
+from ssmt.config.schema import MANY as MANY
+from ssmt.config.schema import Config as Config
+from ssmt.config.schema import CorpusConfig as CorpusConfig
+from ssmt.config.schema import DataConfig as DataConfig
+from ssmt.config.schema import LexiconSource as LexiconSource
+from ssmt.config.schema import NetworkConfig as NetworkConfig
+from ssmt.config.schema import Section as Section
+from ssmt.config.schema import SegmenterConfig as SegmenterConfig
+from ssmt.config.schema import StartConfig as StartConfig
+from ssmt.config.schema import TextConfig as TextConfig
+from ssmt.config.schema import TrainingConfig as TrainingConfig
+from ssmt.config.schema import language_code as language_code
