@@ -2,11 +2,13 @@
 
     python benchmarks/results.py DATA --output DIR [--tables headline 3 4 5+6 7 figure3 figure4] [--languages ss zu]
                                  [--seeds 1 2 3] [--minutes 60] [--split test] [--document docs/results.md]
+                                 [--archive benchmarks/archive]
 
 DATA has train, dev and test for each language (DATA/ss/train.en, DATA/ss/train.ss and so on) and gold morphemes
 (DATA/morphology/ss.sentences.tsv). Two models train side by side, with one thread each; --minutes are of CPU time, so
 that other work on the machine changes nothing. What is done is never done again: stopped in any way, the same command
 goes on. The document is written from what DIR holds, also while another call trains, with --document-only.
+--archive keeps the results without the models, and what is in it is not done again on another machine either.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from concurrent.futures import BrokenExecutor
 from functools import partial
 from pathlib import Path
 
-from paper import systems
+from paper import archive, systems
 from paper.document import write_document
 from paper.kept import Kept
 from paper.plan import TABLES, Options, Plan, Train, plan_of
@@ -43,6 +45,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=2, help="jobs side by side")
     parser.add_argument("--document", type=Path, default=DOCUMENT)
     parser.add_argument("--figures", type=Path, help="directory (default: figures, beside the document)")
+    parser.add_argument("--archive", type=Path, help="a directory of results without models, added to")
     parser.add_argument("--document-only", action="store_true", help="write what there is, train nothing")
     arguments = parser.parse_args()
     options = Options(
@@ -55,9 +58,14 @@ def main() -> None:
     place = Place(arguments.data, arguments.output)
     try:
         plan = plan_of(options, arguments.tables, arguments.languages)
-        complete = arguments.document_only or do_jobs(plan, place, arguments.processes)
+        if arguments.archive:
+            archive.restore(arguments.archive, arguments.output)
+        complete = arguments.document_only or do_jobs(plan, place, arguments.processes, arguments.archive)
         figures = arguments.figures or arguments.document.parent / "figures"
+        place.keep_texts(job for job in plan.jobs if job.result(place.output).exists())
         write_document(Kept(place, options), arguments.document, figures)
+        if arguments.archive:
+            archive.store(arguments.output, arguments.archive)
     except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
@@ -66,7 +74,7 @@ def main() -> None:
         sys.exit("Some jobs have failed; the same command tries them again")
 
 
-def do_jobs(plan: Plan, place: Place, processes: int) -> bool:
+def do_jobs(plan: Plan, place: Place, processes: int, kept_in: Path | None) -> bool:
     """Whether all of them succeeded."""
     complete = True
     with alone(place.output):
@@ -83,6 +91,8 @@ def do_jobs(plan: Plan, place: Place, processes: int) -> bool:
                 complete &= succeeded
                 said = said if succeeded else f"FAILED: {said}"
                 print(f"[{done}/{len(plan.jobs)}] {job.name}: {said}", flush=True)
+                if kept_in:
+                    archive.store(place.output, kept_in)
         except (KeyboardInterrupt, Stopped):
             sys.exit("Stopped; the same command goes on")
         except BrokenExecutor:

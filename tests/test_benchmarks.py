@@ -263,7 +263,8 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     kill_after_the_first_job([data_of_results, *options, "--tables", "headline", "--languages", "ss"])
     finished = {path: path.stat().st_mtime_ns for path in output.rglob("measured/*.json")}
     assert 1 <= len(finished) < 4, "it was killed in the midst"
-    arguments = data_of_results, RESULTS, output, "--processes 1 --document", page
+    archive = tmp_path / "archive"
+    arguments = data_of_results, RESULTS, output, "--archive", archive, "--processes 1 --document", page
 
     said = run_script("results.py", *arguments).splitlines()
     assert "jobs are done already" in said[0]
@@ -289,6 +290,18 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     said = run_script("results.py", *arguments).splitlines()
     assert len(said) == 2, "nothing is left to do"
     assert written(page.parent) == first, "byte for byte"
+
+    # The archive alone is enough, and has neither texts nor models nor places of this machine.
+    kept = written(archive)
+    assert not [name for name in kept if name.startswith("texts/ss") or name.endswith(".safetensors")]
+    assert not [name for name, content in kept.items() if str(tmp_path).encode() in content]
+    shutil.rmtree(page.parent)
+    page.parent.mkdir()
+    from_archive = data_of_results, RESULTS, tmp_path / "elsewhere", "--archive", archive, "--document", page
+    said = run_script("results.py", *from_archive).splitlines()
+    assert len(said) == 2, "nothing is left to do"
+    assert written(page.parent) == first
+    assert written(archive) == kept
 
     # What the killed run and the next one have made together is what one makes alone.
     together, alone = tmp_path / "together", tmp_path / "alone"

@@ -383,7 +383,6 @@ def test_a_config_of_before_there_were_other_models_is_read(tmp_path: Path) -> N
         (["text.lexicon=file"], "lexicon: file .* and text.lexicon_file: PATH go together"),
         (["text.lexicon_file=entries.txt"], "lexicon: file .* and text.lexicon_file: PATH go together"),
         (["segmenter.lexicon=file", "model=dpe"], "lexicon: file .* and text.lexicon_file: PATH go together"),
-        (["text.subword_sampling=0.1"], "text.subword_sampling: a model of kind ssmt has no subwords to sample"),
         (["text.subword_sampling=2", "model=bpe"], r"text\.subword_sampling: .*less than or equal to 1"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from dataclasses import astuple, replace
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from ssmt import Translator
-from ssmt.config import PRESETS, Config, NetworkConfig, compose, differences, read_config
+from ssmt.config import PRESETS, Config, NetworkConfig, compose, differences, preset_of, read_config
 from ssmt.directory import load_model
 from ssmt.errors import UserError
 from ssmt.model.body import Body, Cache, Memory
@@ -33,6 +34,7 @@ from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary
 from ssmt.training import run
 from ssmt.training.log import read_log
 from tests.cli.test_bad_input import Ssmt, ssmt  # noqa: F401 (a fixture)
+from tests.conftest import PAPER_DECODER
 
 SIZES = [
     "text.source_vocabulary=60",
@@ -182,30 +184,26 @@ def test_a_new_body_is_one_class(tmp_path: Path, toy_files: TrainingFiles, monke
 OTHER_VALUES = {
     "text.source_vocabulary": 50,
     "text.subword_vocabulary": 40,
-    "text.shared_vocabulary": "false",
     "text.lexicon": "ulm",
     "text.lexicon_size": 50,
     "text.longest_segment": 3,
     "network.character_layers": 2,
-    "network.characters": "false",
-    "network.lexicon": "false",
     "network.character_width": 16,
-    "network.proper": "false",
     "training.label_smoothing": 0.3,
     "segmenter.lexicon": "ngrams",
     "segmenter.longest_segment": 3,
-    "segmenter.characters": "true",
     "segmenter.max_epochs": 1,
     "segmenter.max_updates": 1,
     "segmenter.max_minutes": 1e-6,
 }
+SWITCHES = ("text.shared_vocabulary", "network.characters", "network.lexicon", "network.proper", "segmenter.characters")
 
 
 @pytest.mark.parametrize(
     "settings",
     [[f"model={name}"] for name in KINDS]
-    + [["model=bpe", "text.shared_vocabulary=false"], ["model=ssmt", "network.characters=false"]]
-    + [["model=ssmt", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]],
+    + [["model=bpe", "text.shared_vocabulary=true"], ["model=ssmt", "network.characters=true"]]
+    + [["model=ssmt", "network.characters=true", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]],
     ids=" ".join,
 )
 def test_only_settings_said_to_be_without_effect_are(
@@ -221,10 +219,11 @@ def test_only_settings_said_to_be_without_effect_are(
         return [(name, tensor.tolist()) for model in tensors for name, tensor in sorted(model.items())]
 
     unchanged, config = weights("unchanged"), compose("tiny", settings=[*SIZES, *few])
-    given = {setting.partition("=")[0] for setting in settings}
-    changes = {key: f"{key}={value}" for key, value in OTHER_VALUES.items() if key not in given}
-    if given & {"network.characters", "network.lexicon"}:  # with both off, nothing would generate segments
-        changes = {key: value for key, value in changes.items() if key not in ("network.characters", "network.lexicon")}
+    is_on = {key: operator.attrgetter(key)(config) for key in SWITCHES}
+    if not (is_on["network.characters"] and is_on["network.lexicon"]):  # with both off, nothing would generate segments
+        del is_on["network.characters"], is_on["network.lexicon"]
+    others = OTHER_VALUES | {key: str(not on).lower() for key, on in is_on.items()}
+    changes = {key: f"{key}={value}" for key, value in others.items()}
     same = {key for key, change in changes.items() if weights(key, change) == unchanged}
     assert same == kind_of(config).settings_without_effect(config) & set(changes)
 
@@ -237,19 +236,18 @@ def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, t
     for name, more in {"bpe": ["model=bpe"], "ssmt": ["training.label_smoothing=0.2"]}.items():
         made = [*settings, *(part for setting in more for part in ("--set", setting)), "--max-updates", 1]
         said[name] = " ".join(ssmt("train", *files, "--preset", "tiny", "--output", tmp_path / name, *made).err.split())
-    unused = "text.source_vocabulary, text.lexicon_size, text.longest_segment, segmenter.longest_segment, segmenter"
+    unused = "text.lexicon_size, text.longest_segment, segmenter.longest_segment, segmenter"
     assert f"warning: no effect on this model (model: bpe): {unused}.max_updates" in said["bpe"]
     assert "label_smoothing, segmenter.longest_segment, segmenter.max_updates" in said["ssmt"]
     assert "lexicon_size" not in said["ssmt"]
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("path", [*ABLATIONS, WORDS_FIRST], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*ABLATIONS, WORDS_FIRST, PAPER_DECODER], ids=lambda path: path.stem)
 def test_configurations_set_nothing_without_effect(path: Path, preset: str) -> None:
     config = compose(preset, path)
-    assert not {key for key, _, _ in differences(compose(preset), config)} & kind_of(config).settings_without_effect(
-        config
-    )
+    said = {key for key, _, _ in differences(preset_of(preset, config), config)}
+    assert not said & kind_of(config).settings_without_effect(config)
 
 
 def test_words_first_as_configured_trains_and_translates(tmp_path: Path, toy_files: TrainingFiles) -> None:

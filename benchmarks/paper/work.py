@@ -70,7 +70,8 @@ class Place:
     def keep_texts(self, jobs: Iterable[Job]) -> None:
         """Copy what the jobs are measured on; refuse texts that are not those of an earlier call."""
         known = self.output / "texts" / "digests.json"
-        digests = read_json(known) if known.exists() else {}
+        before: dict[str, str] = read_json(known) if known.exists() else {}
+        digests = dict(before)
         for name in sorted({name for job in jobs for name in _texts(job)}):
             now = digest(self.data / name)
             if digests.setdefault(name, now) != now:
@@ -79,9 +80,10 @@ class Place:
                 self._kept(name).parent.mkdir(parents=True, exist_ok=True)
                 with replacing(self._kept(name)) as temporary:
                     shutil.copyfile(self.data / name, temporary)
-        known.parent.mkdir(parents=True, exist_ok=True)
-        with open_for_writing(known) as stream:
-            stream.write(as_json(digests, indent=2) + "\n")
+        if digests != before:
+            known.parent.mkdir(parents=True, exist_ok=True)
+            with open_for_writing(known) as stream:
+                stream.write(as_json(digests, indent=2) + "\n")
 
 
 def _texts(job: Job) -> list[str]:

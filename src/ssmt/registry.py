@@ -38,7 +38,7 @@ class Kind:
     score_type: ScoreType  # of `score`: the sum over all segmentations, or the text as it is tokenised
     settings_without_effect: Callable[[Config], set[str]]
     learn: Learn | None = None  # the vocabulary, from the training text; none: from the text that a first model has cut
-    sampling: Algorithm | None = None  # how training text is cut anew in each epoch, where that can be
+    sampling: Algorithm = "bpe"  # how subwords are cut anew in each epoch: the source's, and the target's if it has any
 
     @property
     def segments_first(self) -> bool:
@@ -72,8 +72,6 @@ class Kind:
 
     def check(self, config: Config) -> None:
         """Refuse what contradicts itself for this kind."""
-        if config.text.subword_sampling and self.sampling is None:
-            raise UserError(f"text.subword_sampling: a model of kind {config.model} has no subwords to sample")
         lexicons = {config.text.lexicon} | ({config.segmenter.lexicon} if self.segments_first else set())
         if ("file" in lexicons) != (config.text.lexicon_file is not None):
             raise UserError(
@@ -131,7 +129,7 @@ KINDS: dict[str, Kind] = {
         settings_without_effect=_unused_by_segmental,
         learn=learn_segmental,
     ),
-    "bpe": _CUT_BEFORE(learn=partial(learn_subwords, "bpe"), sampling="bpe"),
+    "bpe": _CUT_BEFORE(learn=partial(learn_subwords, "bpe")),
     "ulm": _CUT_BEFORE(learn=partial(learn_subwords, "unigram"), sampling="unigram"),
     "dpe": _SUBWORDS(PieceSegmenter, settings_without_effect=_unused_by_pieces),
 }

@@ -112,7 +112,7 @@ def recording(place: Path) -> Callable[[int], None]:
 
 
 def test_a_run_goes_on_with_another_number_of_processes(tmp_path: Path, toy_files: TrainingFiles) -> None:
-    settings = ["training.validate_every=100", "training.chrf_sentences=0"]
+    settings = ["training.validate_every=100", "training.chrf_sentences=0", "training.cooldown=0"]
     alone = start(1, [*train(toy_files, "alone", *settings), "--max-updates", "30"], tmp_path, "alone")
     assert alone.wait() == [0]
     arguments = train(toy_files, "run", *settings)

@@ -26,6 +26,8 @@ RUN = [
     "training.validate_every=40",
     "--set",
     "training.chrf_sentences=0",
+    "--set",
+    "training.cooldown=0",  # whose place moves with a limit
 ]
 
 

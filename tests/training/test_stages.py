@@ -92,6 +92,19 @@ def test_subwords_are_drawn_anew_in_each_epoch(tmp_path: Path, toy_files: Traini
             assert vocabulary.decode(row) == vocabulary.decode(own)
 
 
+def test_of_a_model_over_characters_the_source_alone_is_drawn(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    settings = [*RUN, "model=ssmt", "text.subword_sampling=0.3"]
+    run.begin(toy_files, tmp_path / "run", compose("tiny", settings=settings), Reporter())
+    vocabulary, config = run.load_description(tmp_path / "run")
+    data = tmp_path / "run" / "data" / "train"
+    drawn, plain = (
+        Corpus(data, vocabulary.batch_symbols, resample) for resample in (run._resample(vocabulary, config), None)
+    )
+    sources = {str(drawn.batch(range(8), epoch).source) for epoch in range(3)}
+    assert len(sources | {str(plain.batch(range(8)).source)}) == 4
+    assert torch.equal(drawn.batch(range(8), 1).target, plain.batch(range(8)).target)
+
+
 @pytest.fixture(scope="module")
 def dpe(tmp_path_factory: pytest.TempPathFactory, toy_files: TrainingFiles) -> Path:
     return whole_run(tmp_path_factory.mktemp("whole") / "dpe", toy_files, DPE)
@@ -191,7 +204,8 @@ def test_what_an_interrupted_preparation_left_is_not_taken_for_ones_own(
 
     directory = interrupted(tmp_path / "separate", "model=bpe", "text.shared_vocabulary=false")
     assert (directory / "target.model").exists()
-    run.begin(toy_files, directory, compose("tiny", settings=[*RUN, "model=bpe"]), Reporter())
+    settings = [*RUN, "model=bpe", "text.shared_vocabulary=true"]
+    run.begin(toy_files, directory, compose("tiny", settings=settings), Reporter())
     vocabulary, _ = run.load_description(directory)
     assert isinstance(vocabulary, SubwordVocabulary)
     assert vocabulary.shared

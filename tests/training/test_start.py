@@ -186,7 +186,7 @@ def test_a_part_can_be_taken_alone(old: Path, data: DataConfig, tmp_path: Path) 
     if kind == "dpe":
         pytest.skip("its vocabulary is there after two stages; bpe has the same network")
     take = ["decoder", "segments"] if kind == "ssmt" else ["decoder"]
-    settings = ["text.shared_vocabulary=false", "text.source_vocabulary=50"]
+    settings = ["text.shared_vocabulary=false", f"text.source_vocabulary={24 if kind == 'ulm' else 50}"]
     run.begin(only(data, named=False), tmp_path / "new", continued(old, *settings, take=take), Reporter())
     vocabulary, config = load_description(tmp_path / "new")
     known, _ = load_model(old, CPU)

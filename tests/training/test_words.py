@@ -16,7 +16,7 @@ from tests.conftest import Pair, write_pairs
 from tests.training.runs import Messages
 
 WORDS = ["network.decoder_layers=4", "network.character_layers=2"]
-SHORT = ["training.max_updates=6", "training.validate_every=3", "training.chrf_sentences=2"]
+SHORT = ["training.max_updates=6", "training.validate_every=3", "training.chrf_sentences=2", "training.cooldown=0"]
 
 
 def test_a_run_that_stops_and_goes_on_is_the_run_that_does_not_stop(

@@ -63,7 +63,11 @@ class TextConfig(Section):
     )
     shared_vocabulary: bool = Field(True, description="one vocabulary for both languages (bpe and ulm)")
     subword_sampling: float = Field(
-        0.0, ge=0, le=1, description="cut training text anew each epoch: BPE dropout (bpe), alpha (ulm); 0: never"
+        0.0,
+        ge=0,
+        le=1,
+        description="cut subwords anew each epoch, the source's and those of bpe's and ulm's target: BPE dropout, or "
+        "alpha (ulm); 0: never",
     )
     lexicon: LexiconSource = Field("ngrams", description="where entries come from: ngrams, bpe, ulm, or a file")
     lexicon_file: str | None = Field(None, description="with lexicon: file, its entries, one a line")

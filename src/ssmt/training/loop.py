@@ -101,9 +101,9 @@ class Trainer:
     def _train(self, bar: Bar) -> None:
         self.meter.reset()
         forecast = Forecast(self.settings, self.reporter)
+        began = time.process_time()
         for share, epoch_batches in self._shares():
             forecast.begin(self.state, epoch_batches)
-            began = time.process_time()
             rate = learning_rate(
                 self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
             )
@@ -115,6 +115,7 @@ class Trainer:
             forecast.look(self.state, epoch_batches)
             if self._ends_after_update(epoch_batches):
                 return
+            began = time.process_time()  # validation and checkpoints are free, and making a batch is not
 
     def _shares(self) -> Iterator[tuple[Share, int]]:
         """What this process has to do with each update from the state's place on, and how many batches an epoch has."""

@@ -35,7 +35,7 @@ from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample
 from ssmt.text.preparation import PREPARING, TrainingFiles, prepare
 from ssmt.text.sampling import SubwordSampler
 from ssmt.text.subwords import Subwords
-from ssmt.text.vocabulary import BothSides, SubwordVocabulary
+from ssmt.text.vocabulary import BothSides
 from ssmt.training import segmented, start
 from ssmt.training.distributed import Processes
 from ssmt.training.lock import alone as alone
@@ -238,19 +238,22 @@ def _resample(vocabulary: BothSides, config: Config) -> Resample | None:
     alpha, seed = config.text.subword_sampling, config.training.seed
     if not alpha:
         return None
-    sampling = kind_of(config).sampling
-    assert sampling is not None
-    assert isinstance(vocabulary, SubwordVocabulary)
-    sides = [side for side in (vocabulary.source, vocabulary.target) if isinstance(side, Subwords)]
-    samplers = [SubwordSampler(side, sampling, alpha) for side in sides]
+    if not isinstance(vocabulary.source, Subwords):
+        raise UserError(
+            "text.subword_sampling: the subwords of a model of the original code cannot be cut anew; set it to 0"
+        )
+    sides = {"source": vocabulary.source, "target": getattr(vocabulary, "target", None)}
+    samplers = {
+        name: SubwordSampler(side, kind_of(config).sampling, alpha)
+        for name, side in sides.items()
+        if isinstance(side, Subwords)
+    }
 
     def resample(sources: Many, targets: Many, draws: Sequence[tuple[int, int]]) -> tuple[Many, Many]:
-        seeds = [f"{seed} {epoch} {place}" for epoch, place in draws]
-        source_sampler, target_sampler = samplers
-        return (
-            source_sampler.resample(sources, (f"{own} source" for own in seeds)),
-            target_sampler.resample(targets, (f"{own} target" for own in seeds)),
-        )
+        texts = {"source": sources, "target": targets}
+        for name, sampler in samplers.items():
+            texts[name] = sampler.resample(texts[name], (f"{seed} {epoch} {place} {name}" for epoch, place in draws))
+        return texts["source"], texts["target"]
 
     return resample
 

@@ -1,0 +1,57 @@
+"""What of an output is worth keeping for good: numbers, translations and curves, without models and without texts.
+
+The runs of all tables take days. An archive lets them be made in many sessions, on machines that come and go: what it
+holds is not trained again, and the document is written from it and from the data alone.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ssmt.config import DataConfig
+from ssmt.directory import CONFIG, load_config
+from ssmt.files import open_for_writing
+from ssmt.training.log import read_log
+
+LOG = "log.jsonl"
+WHOLE = ("*-minutes/*/*/measured/*.json", "evaluated/*.json", "subsets/**/*", "texts/digests.json")
+
+
+def store(output: Path, archive: Path) -> None:
+    """Copy into the archive what it lacks."""
+    for name in _whole_files(output):
+        _copy(output, archive, name)
+    for measured in output.glob("*-minutes/*/*/measured/run.json"):  # of finished runs
+        run = measured.parents[1]
+        name = run.relative_to(output)
+        if not (archive / name / LOG).exists():
+            config = load_config(run).model_copy(update={"data": DataConfig()})  # whose paths are of one machine
+            with open_for_writing(archive / name / CONFIG) as stream:
+                stream.write(config.model_dump_json(indent=1) + "\n")
+            validated = [line for line in read_log(run) if any(key.startswith("valid_") for key in line)]
+            with open_for_writing(archive / name / LOG) as stream:
+                stream.writelines(json.dumps(line) + "\n" for line in validated)
+
+
+def restore(archive: Path, output: Path) -> None:
+    """Copy into the output what it lacks, of runs that it has not begun itself."""
+    runs = {path.parent.relative_to(archive) for path in archive.glob(f"*-minutes/*/*/{CONFIG}")}
+    own = {run for run in runs if (output / run).exists()}
+    begun = ((run / name) for run in runs for name in (CONFIG, LOG))
+    for path in (*begun, *_whole_files(archive)):
+        if not own & {*path.parents}:
+            _copy(archive, output, path)
+
+
+def _whole_files(root: Path) -> Iterator[Path]:
+    for pattern in WHOLE:
+        yield from (path.relative_to(root) for path in sorted(root.glob(pattern)) if path.is_file())
+
+
+def _copy(source: Path, target: Path, name: Path) -> None:
+    if not (target / name).exists():
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
