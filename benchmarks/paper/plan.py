@@ -110,6 +110,7 @@ class Translate(OfRun):
     search: str | None
     beam: int
     length_penalty: float | None
+    repetition_penalty: float | None = None
     sentences: int | None = None
 
     @property
@@ -123,13 +124,24 @@ class Translate(OfRun):
     @property
     def how(self) -> str:
         beam = f" {self.beam}" if SEARCHES[self.search_name].has_beam else ""
-        penalty = "" if self.length_penalty is None else f", length penalty {self.length_penalty:g}"
-        return f"{self.search_name}{beam}{penalty}"
+        said = "".join(f", {name} penalty {value:g}" for name, value in self.penalties.items())
+        return f"{self.search_name}{beam}{said}"
+
+    @property
+    def penalties(self) -> dict[str, float]:
+        """Those of the search, also where they are its own: a result must not change its meaning with a default."""
+        search = SEARCHES[self.search_name]
+        given = {"length": self.length_penalty, "repetition": self.repetition_penalty}
+        return {
+            name: getattr(search, f"{name}_penalty") if value is None else value
+            for name, value in given.items()
+            if f"{name}_penalty" in search.own_options
+        }
 
     def result(self, output: Path) -> Path:
         parts = [self.split, self.search_name]
         parts += [f"beam-{self.beam}"] if SEARCHES[self.search_name].has_beam else []
-        parts += [f"penalty-{self.length_penalty:g}"] if self.length_penalty is not None else []
+        parts += [f"{name}-{value:g}" for name, value in self.penalties.items()]
         parts += [f"first-{self.sentences}"] if self.sentences is not None else []
         return self.run.measured(output, ".".join(parts))
 
@@ -188,7 +200,7 @@ def run_of(
 
 
 def translation(system: System, run: Run, split: str) -> Translate:
-    return Translate(run, split, system.search, system.beam, system.length_penalty)
+    return Translate(run, split, system.search, system.beam, system.length_penalty, system.repetition_penalty)
 
 
 def headline(options: Options) -> dict[tuple[str, int, str], Translate]:
@@ -228,7 +240,7 @@ def table7(options: Options) -> dict[tuple[str, int], Translate]:
     """By search and beam; on the validation text, as in the paper."""
     run = run_of(systems.SSMT, systems.BEAM_LANGUAGE, options)
     return {
-        (search, beam): Translate(run, "dev", search, beam, _penalty(search), systems.BEAM_SENTENCES)
+        (search, beam): Translate(run, "dev", search, beam, None, sentences=systems.BEAM_SENTENCES)
         for search, beam in product(systems.BEAM_SEARCHES, systems.BEAMS)
     }
 
@@ -236,12 +248,7 @@ def table7(options: Options) -> dict[tuple[str, int], Translate]:
 def minimum_risk(options: Options) -> Translate:
     """Ours beside Table 7."""
     run = run_of(systems.SSMT, systems.BEAM_LANGUAGE, options)
-    return Translate(run, "dev", systems.MINIMUM_RISK, systems.SSMT.beam, None, systems.BEAM_SENTENCES)
-
-
-def _penalty(search: str) -> float | None:
-    """What ssmt's own search is given; the other searches are as the paper has them."""
-    return systems.SSMT.length_penalty if search == "marginal" else None
+    return Translate(run, "dev", systems.MINIMUM_RISK, systems.SSMT.beam, None, sentences=systems.BEAM_SENTENCES)
 
 
 def figure3(options: Options) -> tuple[Extract, dict[str, Translate]]:

@@ -33,6 +33,7 @@ class System:
     file: str | None = None
     search: str | None = None  # none: the model's own
     length_penalty: float | None = None  # none: the search's own
+    repetition_penalty: float | None = None  # none: the search's own
     beam: int = 5
     what: str = ""  # in a few words, for the document
 
@@ -52,7 +53,6 @@ ULM = System("ulm", ("model=ulm",), what="a Transformer on subwords of a unigram
 DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts")
 SSMT = System(
     "ssmt",
-    length_penalty=1.0,
     what="ours, with n-gram inputs, a lexicon by first character and layers over words first",
 )
 SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
@@ -69,11 +69,11 @@ ABLATION = {
     "+lexicon +char, 2 models": System("two-mixture", file="ablation/segment-with-lexicon-and-characters.yaml"),
     "+lexicon −char, dynamic decoding": System("lexicon", AS_DEEP, "ablation/lexicon.yaml", search="dynamic"),
     "+lexicon +char (SSMT), dynamic decoding": System("mixture", AS_DEEP, _PAPERS, search="dynamic"),
-    "the same, marginal decoding": System("mixture", AS_DEEP, _PAPERS, length_penalty=0.0),
-    "and length penalty 1": System("mixture", AS_DEEP, _PAPERS, length_penalty=1.0),
-    "and n-gram inputs": System("mixture-ngrams", (*AS_DEEP, *NGRAMS), _PAPERS, length_penalty=1.0),
-    "and lexicon by first character": System("mixture-classes", (*AS_DEEP, *CLASSES), _PAPERS, length_penalty=1.0),
-    "and both of these": System("mixture-both", (*AS_DEEP, *NGRAMS, *CLASSES), _PAPERS, length_penalty=1.0),
+    "the same, marginal decoding": System("mixture", AS_DEEP, _PAPERS, length_penalty=0.0, repetition_penalty=0.0),
+    "and its penalties": System("mixture", AS_DEEP, _PAPERS),
+    "and n-gram inputs": System("mixture-ngrams", (*AS_DEEP, *NGRAMS), _PAPERS),
+    "and lexicon by first character": System("mixture-classes", (*AS_DEEP, *CLASSES), _PAPERS),
+    "and both of these": System("mixture-both", (*AS_DEEP, *NGRAMS, *CLASSES), _PAPERS),
     "`ssmt` of Table 3": SSMT,
 }
 

@@ -190,7 +190,12 @@ def translate(job: Translate, place: Place) -> dict[str, Any]:
     translator = Translator.load(job.run.directory(place.output), DEVICE)
     begun = time.process_time()
     translated = translate_lines(
-        translator, sources, search=job.search, beam=job.beam, length_penalty=job.length_penalty
+        translator,
+        sources,
+        search=job.search,
+        beam=job.beam,
+        length_penalty=job.length_penalty,
+        repetition_penalty=job.repetition_penalty,
     )
     seconds = time.process_time() - begun
     texts = [translation.text for translation in translated]

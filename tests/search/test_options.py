@@ -35,6 +35,8 @@ def model() -> Translator:
         ("length_penalty", 1000.0),
         ("length_penalty", float("inf")),
         ("length_penalty", "much"),
+        ("repetition_penalty", -0.5),
+        ("repetition_penalty", float("nan")),
         ("seed", -1),
         ("normalise", "words"),
         ("stop", "early"),
@@ -69,6 +71,7 @@ def test_options_travel_whole(model: Translator) -> None:
 def test_every_search_takes_its_own_options_and_no_others(search: Any) -> None:
     others: dict[str, Any] = {
         "length_penalty": 0.5,
+        "repetition_penalty": 0.5,
         "normalise": "none",
         "stop": "paper",
         "average_next": True,

@@ -105,6 +105,7 @@ def test_a_longer_penalty_never_shortens(model: Translator) -> None:
         ("mixture", "temperature", 0.5),
         ("dynamic", "length_penalty", 0.0),
         ("sample", "length_penalty", 1.0),
+        ("mixture", "repetition_penalty", 1.0),
     ],
 )
 def test_an_option_that_the_search_does_not_have_is_refused(

@@ -50,6 +50,12 @@ from ssmt.text.lines import read_lines, read_parallel, require_equal_lengths, st
 PROMPT = "> "
 
 
+def usual(option: str) -> str:
+    """What an option is where it is not given, for help."""
+    takers = (search for search in SEARCHES.values() if option in search.own_options)
+    return ", ".join(f"{getattr(search, option):g} for {search.name}" for search in takers)
+
+
 @app.command(cls=Verb)
 def translate(
     model: ModelsArgument,
@@ -82,11 +88,14 @@ def translate(
         float | None,
         typer.Option(
             help="Rank by score / length ** PENALTY: above 0 favours longer translations.",
-            show_default=", ".join(
-                f"{search.length_penalty:g} for {search.name}"
-                for search in SEARCHES.values()
-                if "length_penalty" in search.own_options
-            ),
+            show_default=usual("length_penalty"),
+        ),
+    ] = None,
+    repetition_penalty: Annotated[
+        float | None,
+        typer.Option(
+            help="What each symbol costs in the ranking that goes on with something said before.",
+            show_default=usual("repetition_penalty"),
         ),
     ] = None,
     min_length: Annotated[int, typer.Option(min=0, metavar="N", help="Fewest characters of a translation.")] = 0,
@@ -134,6 +143,7 @@ def translate(
         beam=beam,
         n_best=n_best,
         length_penalty=length_penalty,
+        repetition_penalty=repetition_penalty,
         min_length=min_length,
         max_length=max_length,
         normalise=normalise,

@@ -52,12 +52,13 @@ def translate_lines(
     search: str | None = None,
     beam: int = 5,
     length_penalty: float | None = None,
+    repetition_penalty: float | None = None,
     with_segments: bool = False,
     reporter: Reporter | None = None,
     title: str = "translating",
 ) -> list[Translation]:
     """The best translation of each line; an empty line has an empty one."""
-    options = SearchOptions(search, beam, length_penalty=length_penalty)
+    options = SearchOptions(search, beam, length_penalty=length_penalty, repetition_penalty=repetition_penalty)
     starts = range(0, len(sources), BLOCK)
     translations: list[Translation] = []
     for first in tracked(reporter or Reporter(), starts, title, len(starts)):

@@ -15,6 +15,7 @@ import torch
 from ssmt.lattice import NEG_INF
 from ssmt.search.job import Hypothesis, Scorer
 from ssmt.search.options import SearchOptions
+from ssmt.search.repetition import Repetitions
 
 COMPACT_BELOW = 0.75  # the share of a batch's sentences still searched at which the others are dropped
 IMPOSSIBLE = NEG_INF / 2  # scores below this are of what cannot be
@@ -57,9 +58,10 @@ def penalised(score: float, length: int, penalty: float | None) -> float:
 
 
 def beam_search(
-    scorer: Scorer, sentences: int, options: SearchOptions, identity: Identity | None = None
+    scorer: Scorer, sentences: int, options: SearchOptions, identity: Identity | None = None, repeated: int = 0
 ) -> list[list[Hypothesis]]:
-    """The best finished hypotheses of each sentence, best first.
+    """The best finished hypotheses of each sentence, best first. `repeated`: how many symbols in a row, said a second
+    time, the options' repetition penalty is for.
 
     A prefix ends where `</s>` is among the `beam` best extensions. A sentence is complete when no open hypothesis, as
     it stands, ranks above its n-th finished one. Without length penalty that is a proof, because extending a prefix
@@ -73,6 +75,8 @@ def beam_search(
     history = np.zeros((sentences, K, 0), dtype=np.int64)  # (B, K, T) symbols so far
     alive = np.zeros((sentences, K), dtype=np.bool_)  # (B, K) rows that hold a hypothesis; others fill up the beam
     alive[:, 0] = True  # all rows are the same empty prefix
+    penalty = options.repetition_penalty
+    repetitions = Repetitions(sentences * K, penalty, repeated) if penalty else None
     step = 0
     while active:
         B = len(active)
@@ -80,12 +84,14 @@ def beam_search(
         W = scores.shape[-1]
         if not alive.all():
             scores = scores.masked_fill(torch.from_numpy(~alive).view(-1, 1).to(scores.device), NEG_INF)
-        best, place = scores.view(B, -1).topk(min(2 * K, K * W), dim=1)
+        fined = scores if repetitions is None else repetitions.fined(scores)
+        best, place = fined.view(B, -1).topk(min(2 * K, K * W), dim=1)
         # The one synchronisation of a step. What is done with a few numbers a sentence is done without a device.
         top = best.cpu().numpy()  # (B, 2K)
+        exact = top if repetitions is None else scores.view(B, -1).gather(1, place).cpu().numpy()
         origin, symbol = np.divmod(place.cpu().numpy(), W)
         ends, possible = symbol == eos, top > IMPOSSIBLE
-        _collect(finished, active, top, origin, ends & possible, history, options)
+        _collect(finished, active, top, exact, origin, ends & possible, history, options)
 
         # The K best extensions that go on: false sorts before true, and the sort is stable.
         onward = np.argsort(ends | ~possible, axis=1, kind="stable")[:, :K]
@@ -117,8 +123,10 @@ def beam_search(
             idle[staying] = False
             alive[idle] = False
         history = np.concatenate([history.reshape(B * K, step)[rows], symbol[:, :, None]], axis=2)
-        read_rows, read = (torch.from_numpy(x.reshape(-1)).to(scores.device) for x in (rows, symbol))
-        scorer.advance(read_rows, read)
+        flat_rows, flat_symbols = rows.reshape(-1), symbol.reshape(-1)
+        if repetitions is not None:
+            repetitions.advance(flat_rows, flat_symbols)
+        scorer.advance(*(torch.from_numpy(x).to(scores.device) for x in (flat_rows, flat_symbols)))
         step += 1
     return finished.hypotheses
 
@@ -146,14 +154,14 @@ def _collect(
     finished: Finished,
     active: list[int],
     top: npt.NDArray[np.float64],
+    exact: npt.NDArray[np.float64],
     origin: Places,
     ended: npt.NDArray[np.bool_],
     history: Places,
     options: SearchOptions,
 ) -> None:
-    """Put what ended among the K best extensions with the finished hypotheses."""
+    """Put what ended among the K best extensions with the finished hypotheses. `exact`: scores without fines."""
     for row, column in np.argwhere(ended[:, : options.beam]).tolist():  # few: most steps end nothing
-        score = float(top[row, column])
         symbols = history[row, origin[row, column]].tolist()
-        rank = penalised(score, len(symbols) + 1, options.length_penalty)
-        finished.add(active[row], Hypothesis(symbols, score, rank))
+        rank = penalised(float(top[row, column]), len(symbols) + 1, options.length_penalty)
+        finished.add(active[row], Hypothesis(symbols, float(exact[row, column]), rank))

@@ -17,6 +17,7 @@ Candidates = Literal["samples", "beam"]
 MOST_HYPOTHESES = 10_000  # each has its own cache: more would fill any memory
 LONGEST_OUTPUT = 1_000_000  # characters
 STRONGEST_PENALTY = 10.0
+STRONGEST_FINE = 1000.0
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,9 @@ class SearchOptions:
     n_best: int = 1
     # A finished hypothesis is ranked by score / length ** penalty; none given: by what is usual for the search.
     length_penalty: float | None = None
+    # What each symbol costs, in its hypothesis' rank, that goes on with a repetition of what the hypothesis has said
+    # before; none given: by what is usual for the search.
+    repetition_penalty: float | None = None
     min_length: int = 0  # characters
     max_length: int | None = None  # characters; none: by the source's length
     normalise: Normalise = "segments"  # of dynamic decoding
@@ -51,6 +55,8 @@ class SearchOptions:
             _require_whole("max_length", self.max_length, 1, LONGEST_OUTPUT)
         if self.length_penalty is not None:
             _require_number("length_penalty", self.length_penalty, -STRONGEST_PENALTY, STRONGEST_PENALTY)
+        if self.repetition_penalty is not None:
+            _require_number("repetition_penalty", self.repetition_penalty, 0, STRONGEST_FINE)
         _require_number("temperature", self.temperature, 1e-3, 1e3)
         for name, value, choices in (
             ("normalise", self.normalise, get_args(Normalise)),

@@ -32,6 +32,8 @@ class Search:
     # Sums of log-probabilities favour the short. Where few symbols make a sentence it is usual to divide by their
     # number (fairseq by default, with which the paper's baselines were made).
     length_penalty: float = 0.0
+    repetition_penalty: float = 0.0
+    repeated: int = 0  # symbols in a row that are a repetition where they stand a second time
     has_beam: bool = True
     hypotheses: Callable[[SearchOptions], int] = lambda options: options.beam  # of a sentence, at one time
 
@@ -49,23 +51,25 @@ class Search:
             for name in ("temperature", "seed"):
                 if getattr(options, name) != _DEFAULTS[name]:
                     raise UserError(f"A {name} is of samples, and the candidates come from a beam")
-        if options.length_penalty is None and "length_penalty" in self.own_options:
-            options = replace(options, length_penalty=self.length_penalty)
+        for name in ("length_penalty", "repetition_penalty"):
+            if getattr(options, name) is None and name in self.own_options:
+                options = replace(options, **{name: getattr(self, name)})
         return replace(options, search=self.name)
 
 
 def _marginal(job: Job) -> list[list[Hypothesis]]:
     from ssmt.search.beam import beam_search
 
-    return beam_search(job.new_scorer(job.options.beam), job.request.sentences, job.options)
+    scorer, repeated = job.new_scorer(job.options.beam), SEARCHES["marginal"].repeated
+    return beam_search(scorer, job.request.sentences, job.options, repeated=repeated)
 
 
 def _beam(job: Job) -> list[list[Hypothesis]]:
     from ssmt.search.beam import beam_search
 
     # In subwords, the same text can be written in several ways: the best counts.
-    identity = job.model.vocabulary.decode
-    return beam_search(job.new_scorer(job.options.beam), job.request.sentences, job.options, identity)
+    identity, repeated = job.model.vocabulary.decode, SEARCHES["beam"].repeated
+    return beam_search(job.new_scorer(job.options.beam), job.request.sentences, job.options, identity, repeated)
 
 
 def _dynamic(job: Job) -> list[list[Hypothesis]]:
@@ -101,7 +105,8 @@ SEARCHES: dict[str, Search] = {
             "the exact sum over segmentations",
             _marginal,
             score_type="marginal",
-            own_options=("length_penalty",),
+            own_options=("length_penalty", "repetition_penalty"),
+            repeated=8,  # characters
         ),
         Search(
             "dynamic",
@@ -116,8 +121,9 @@ SEARCHES: dict[str, Search] = {
             "beam search over subwords",
             _beam,
             score_type="tokens",
-            own_options=("length_penalty",),
+            own_options=("length_penalty", "repetition_penalty"),
             length_penalty=1.5,
+            repeated=3,  # subwords
         ),
         Search(
             "sample",

@@ -51,6 +51,9 @@ class TranslateRequest(Asked):
     beam: int = Field(5, ge=1, description="hypotheses a sentence")
     n_best: int = Field(1, ge=1, description="the n best translations, or n samples")
     length_penalty: float | None = Field(None, description="rank by score / length ** penalty")
+    repetition_penalty: float | None = Field(
+        None, description="what each symbol costs in the ranking that goes on with something said before"
+    )
     min_length: int = Field(0, ge=0, description="fewest characters of a translation")
     max_length: int | None = Field(None, ge=1, description="most characters")
     normalise: Normalise = Field("segments", description="of dynamic decoding: what scores are divided by")
