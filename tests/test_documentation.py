@@ -58,7 +58,7 @@ FOREIGN_OPTIONS = {
     "--strict",
     *("--searches", "--beams", "--figure", "--figures", "--cpu-time"),  # of scripts
 }
-MEASURED_FIGURES = {"growth.svg", "baselines-bits.svg", "baselines-chrf.svg"}  # drawn from times, in benchmarks/
+MEASURED_FIGURES = {"growth.svg"}  # drawn from times, in benchmarks/
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.
 TAKEN_AS_DONE = "\n".join(f"{name}() {{ :; }}" for name in ("make", "pip", "source"))
 

@@ -15,6 +15,7 @@ from ssmt.search.marginal import MarginalScorer
 from tests.literal import LiteralModel
 from tests.models import SOURCES, batch_of, random_model, translator
 
+BY_PROBABILITY: dict[str, Any] = {"length_penalty": 0, "repetition_penalty": 0}
 VARIANTS = [
     pytest.param({}, id="default"),
     pytest.param({"proper": False}, id="improper"),
@@ -81,13 +82,13 @@ def test_a_large_beam_finds_the_best_string(seed: int) -> None:
     source = SOURCES[seed]
     scores = model.score([source] * len(strings), strings)
     ranked = sorted(zip(scores, strings, strict=True), reverse=True)
-    found = model.n_best_translations([source], n_best=5, beam=729, max_length=6)[0]
+    found = model.n_best_translations([source], n_best=5, beam=729, max_length=6, **BY_PROBABILITY)[0]
     assert [one.text for one in found] == [text for _, text in ranked[:5]]
     assert [one.score for one in found] == pytest.approx([score for score, _ in ranked[:5]], abs=1e-4)
 
 
 def test_n_best_are_distinct_and_sorted() -> None:
-    found = translator(random_model()).n_best_translations(SOURCES, n_best=4, beam=4)
+    found = translator(random_model()).n_best_translations(SOURCES, n_best=4, beam=4, **BY_PROBABILITY)
     for few in found:
         assert len({one.text for one in few}) == len(few) == 4
         assert [one.score for one in few] == sorted((one.score for one in few), reverse=True)
@@ -147,5 +148,5 @@ def test_samples_follow_the_distribution_over_strings() -> None:
 
 def test_low_temperature_samples_are_greedy() -> None:
     model = translator(random_model())
-    greedy = model.translate(SOURCES, beam=1, max_length=15).texts
+    greedy = model.translate(SOURCES, beam=1, max_length=15, **BY_PROBABILITY).texts
     assert model.translate(SOURCES, search="sample", temperature=0.001, max_length=15).texts == greedy

@@ -62,7 +62,8 @@ def test_the_search_maximises_what_is_expected_over_its_candidates(candidates_fr
         drawn = model.n_best_translations(SOURCES, search="sample", n_best=12, seed=3, with_segments=False, **options)
         options |= {"seed": 3}
     else:
-        drawn = model.n_best_translations(SOURCES, beam=12, n_best=12, with_segments=False, **options)
+        by_probability = {"length_penalty": 0, "repetition_penalty": 0} | options
+        drawn = model.n_best_translations(SOURCES, beam=12, n_best=12, with_segments=False, **by_probability)
     found = model.n_best_translations(
         SOURCES, search="mbr", candidates=12, candidates_from=candidates_from, n_best=3, **options
     )

@@ -116,7 +116,7 @@ def texts(model: SubwordTransformer, found: list[Hypothesis]) -> dict[str, float
 def test_beam_search_is_the_literal_one(
     model: SubwordTransformer, beam: int, penalty: float, most: int, least: int, prefix: str
 ) -> None:
-    options = SearchOptions(beam=beam, length_penalty=penalty, min_length=least)
+    options = SearchOptions(beam=beam, length_penalty=penalty, repetition_penalty=0.0, min_length=least)
     sources = SOURCES[:3]
     found = KINDS["bpe"].translate(model, sources, replace(options, max_length=most), 1.0, [prefix] * 3)
     for source, few in zip(sources, found, strict=True):
@@ -126,7 +126,7 @@ def test_beam_search_is_the_literal_one(
 
 @torch.inference_mode()
 def test_a_wide_beam_finds_the_best_of_all(model: SubwordTransformer) -> None:
-    options = SearchOptions(beam=200, n_best=5, length_penalty=0.0)
+    options = SearchOptions(beam=200, n_best=5, length_penalty=0.0, repetition_penalty=0.0)
     sources = SOURCES[:2]
     for source, few in zip(
         sources, KINDS["bpe"].translate(model, sources, replace(options, max_length=4), 1.0), strict=True
