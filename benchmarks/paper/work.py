@@ -208,7 +208,8 @@ def segment(job: Segment, place: Place) -> dict[str, Any]:
     gold, odd, even = place.gold(job.language), place.half(job.language, "odd"), place.half(job.language, "even")
     whole = compare_segmentations(gold, models=models, curves=False, device=DEVICE)
     tuned = compare_segmentations(even, models=models, tune_on=odd, curves=False, device=DEVICE)
-    return {"all": whole.record(), "even": tuned.record()}
+    records = {"all": whole.record(), "even": tuned.record()}
+    return {which: record | {"gold": Path(record["gold"]).name} for which, record in records.items()}
 
 
 def extract(job: Extract, place: Place) -> dict[str, Any]:
