@@ -56,7 +56,7 @@ FOREIGN_OPTIONS = {
     "--logdir",
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
-    *("--searches", "--beams", "--figure", "--figures", "--cpu-time"),  # of scripts
+    *("--searches", "--beams", "--figure", "--figures", "--cpu-time", "--seeds"),  # of scripts
 }
 MEASURED_FIGURES = {"growth.svg"}  # drawn from times, in benchmarks/
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.

@@ -118,7 +118,8 @@ def test_a_large_beam_finds_the_best_string(network: dict[str, Any]) -> None:
     strings = ["".join(letters) for n in range(6) for letters in itertools.product("ab ", repeat=n)]
     scores = model.score([SOURCES[0]] * len(strings), strings)
     ranked = sorted(zip(scores, strings, strict=True), reverse=True)
-    found = model.n_best_translations(SOURCES[:1], n_best=5, beam=243, max_length=5)[0]
+    by_probability = {"length_penalty": 0, "repetition_penalty": 0}
+    found = model.n_best_translations(SOURCES[:1], n_best=5, beam=243, max_length=5, **by_probability)[0]
     assert [one.text for one in found] == [text for _, text in ranked[:5]]
     assert [one.score for one in found] == pytest.approx([score for score, _ in ranked[:5]], abs=1e-4)
 
