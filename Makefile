@@ -1,5 +1,5 @@
 # make install   .venv with the program and its development tools, from nothing but python3
-# make demo      the program at its main job, in five minutes of an idle machine; installs first what is missing
+# make demo      the program at its main job, in ten minutes of an idle machine; installs first what is missing
 # make test      lint, types and all tests
 # make fuzz      2,000 spoilt models, checkpoints, texts, settings and options (CASES=10000 SEED=2 for others)
 # make bench     time and memory against BPE, in training and decoding, in small: two minutes on an idle machine

@@ -4,7 +4,7 @@
 
 Settings, training and measures are those of `ssmt demo`, whose settings were chosen on seed 2. A seed draws another
 corpus (other words are set aside for `test.hard`) and other initial weights. Interrupted, it goes on in DIR; `ssmt demo
---seed N --output DIR/seed-N` is the same run. It takes five minutes a seed.
+--seed N --output DIR/seed-N` is the same run. It takes ten minutes a seed.
 """
 
 from __future__ import annotations
