@@ -76,9 +76,24 @@ def headline(page: Page) -> str:
     columns = ("English to", "sentences", "CPU minutes", "", f"`{BPE}`", f"`{SSMT}`", "difference")
     notes = (
         "Mean of the seeds, with the lowest and the highest where there are several.",
+        *_lengths(page),
         *signatures(next(iter(page.reports.values()), None)),
     )
     return markdown(Table(columns, tuple(rows), "", notes))
+
+
+def _lengths(page: Page) -> list[str]:
+    """What is shorter has a lower chrF and BLEU for that alone."""
+    said = []
+    for options in page.budgets:
+        lengths = {key: page.kept.length(job) for key, job in plan.headline(options).items()}
+        for language, seed in dict.fromkeys((language, seed) for language, seed, _ in lengths):
+            of_systems = {name: lengths[language, seed, name] for name in (BPE, SSMT)}
+            listed = [f"`{name}` {100 * length:.0f}" for name, length in of_systems.items() if length is not None]
+            if listed:
+                where = f"{systems.LANGUAGES[language]}, {options.minutes:g} minutes, seed {seed}"
+                said.append(f"{', '.join(listed)} ({where})")
+    return [f"Words written for 100 of the references: {'; '.join(said)}."] if said else []
 
 
 def _of_seed(page: Page, options: Options, language: str, seed: int) -> TranslationReport | None:

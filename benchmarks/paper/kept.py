@@ -69,6 +69,14 @@ class Kept:
         first = baseline if baseline in systems else next(iter(systems))
         return self._evaluated(systems, [references[row] for row in chosen], first)
 
+    def length(self, job: Translate) -> float | None:
+        """How many words a system has written for one of the references."""
+        if (record := self.record(job)) is None:
+            return None
+        references = read_lines(self.place.test_files(job.language, job.split)[1])
+        written, wanted = (sum(len(line.split()) for line in lines) for lines in (record["translations"], references))
+        return written / wanted
+
     def _evaluated(self, systems: Mapping[str, list[str]], references: list[str], baseline: str) -> TranslationReport:
         content = as_json([dict(systems), references, METRICS, baseline])
         path = self.output / "evaluated" / f"{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
