@@ -55,7 +55,7 @@ def demo(
     threads: ThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """See it work: train SSMT and BPE, translate, compare. Five minutes on an idle laptop, more on a busy one.
+    """See it work: train SSMT and BPE, translate, compare. Ten minutes on an idle laptop, more on a busy one.
 
     The corpus is English and an artificial language. Its words are built like those of isiZulu and isiXhosa, its stems
     are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size, and

@@ -53,8 +53,22 @@ OTHER_VERBS = {
 }
 
 
+def without_types(parameters: list[Any]) -> list[Any]:
+    """As help shows them: each option names what it takes (`metavar`) in its own words, a switch takes nothing, and no
+    Python type is shown."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif isinstance(parameter, typer.core.TyperArgument):
+            setattr(parameter, "display_type_rich", lambda ctx: None)  # noqa: B010 (not in every version of typer)
+    return parameters
+
+
 class Verbs(typer.core.TyperGroup):
     """Lists the verbs in the order in which a person meets them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         names = super().list_commands(ctx)
@@ -76,6 +90,9 @@ class Verb(typer.core.TyperCommand):
         super().__init__(*arguments, **settings)
         # A terminal folds help to its width; line breaks of the docstring would stay.
         self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(self.help or ""))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # which is how the shell completes

@@ -26,6 +26,7 @@ from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
     ToOption,
+    Verbs,
     app,
     beginning_with,
     chosen_preset,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 
 
 sweep = typer.Typer(
+    cls=Verbs,
     help="Decode in many ways, or train over a grid of settings: one table and one plot. A stopped sweep goes on where "
     "it was when its command is repeated.",
     no_args_is_help=True,
@@ -120,7 +122,10 @@ def train(
     ],
     output: DirectoryOption,
     preset: Annotated[
-        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+        Preset | None,
+        typer.Option(
+            metavar="NAME", help="Settings to start from: tiny, small or base.", show_default="by device and data"
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[

@@ -60,7 +60,10 @@ def train(
         typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
     ] = None,
     preset: Annotated[
-        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+        Preset | None,
+        typer.Option(
+            metavar="NAME", help="Settings to start from: tiny, small or base.", show_default="by device and data"
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
@@ -163,7 +166,7 @@ def train(
 
 @app.command("config", cls=Verb)
 def show_config(
-    preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
+    preset: Annotated[Preset, typer.Option(metavar="NAME", help="Whose values: tiny, small or base.")] = "base",
     model: Annotated[
         str, typer.Option(metavar="KIND", help=f"Of which model: {Config.model_fields['model'].description}.")
     ] = "ssmt",
