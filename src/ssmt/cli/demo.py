@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssmt.cli.results import write_results
-from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, exit_status, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, TrainingThreadsOption, Verb, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
 from ssmt.demo.settings import CORPUS, MODELS
 from ssmt.errors import Stopped
@@ -52,7 +52,7 @@ def demo(
             show_default="when all updates are made",
         ),
     ] = None,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """See it work: train SSMT and BPE, translate, compare. Ten minutes on an idle laptop, more on a busy one.

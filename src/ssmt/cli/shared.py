@@ -147,6 +147,10 @@ ToOption = Annotated[
     typer.Option(metavar="CODE", help="The target language, of a model that has several.", show_default=False),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads.", show_default="all cores")]
+TrainingThreadsOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="CPU threads.", show_default="one for a small network, else all cores"),
+]
 DeviceOption = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
 
@@ -166,11 +170,14 @@ def set_threads(threads: int | None) -> None:
     if threads is not None:
         import torch
 
+        from ssmt.devices import THREADS
+
         if threads > (most := max(64, 4 * (os.cpu_count() or 1))):
             raise UserError(
                 f"--threads {threads}: this machine has {os.cpu_count()} cores; at most {most} can be asked for"
             )
         torch.set_num_threads(threads)
+        os.environ[THREADS] = str(threads)
 
 
 def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Preset:

@@ -26,6 +26,7 @@ from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
     ToOption,
+    TrainingThreadsOption,
     Verbs,
     app,
     beginning_with,
@@ -142,7 +143,7 @@ def train(
     json_: JsonOption = False,
     markdown: MarkdownOption = False,
     latex: LatexOption = False,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Train a model for every combination of settings and score it on the validation text (the paper's Figure 4).

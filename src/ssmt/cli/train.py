@@ -11,7 +11,7 @@ import typer
 
 from ssmt.cli.shared import (
     DeviceOption,
-    ThreadsOption,
+    TrainingThreadsOption,
     Verb,
     app,
     chosen_preset,
@@ -88,7 +88,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output; needs no files.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = None,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Train a model on text files.
