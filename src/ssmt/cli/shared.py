@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import signal as signals
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -203,8 +204,16 @@ def corpora_of(sides: dict[str, list[str] | None], both: Sequence[str] | None) -
 
 
 def reporter_beside(stream: TextIO) -> Reporter:
-    """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch."""
-    return Reporter() if stream.isatty() else reporter
+    """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch, or into a
+    pipe (`| head`), at whose end there may be one."""
+    return Reporter() if stream.isatty() or _is_pipe(stream) else reporter
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # text in memory, which has no number
+        return False
 
 
 def exit_status(signal: str) -> int:
