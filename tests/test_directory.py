@@ -50,6 +50,12 @@ def test_expected_tensors_are_those_of_the_network_and_take_no_memory(model_dire
     assert {name for name, weight in expected.items() if weight.nbytes > 100 and not weight.is_meta} == set()
 
 
+def test_whoever_may_read_one_file_of_a_model_may_read_all(model_directory: Path) -> None:
+    modes = {path.name: oct(path.stat().st_mode) for path in model_directory.iterdir() if path.is_file()}
+    assert WEIGHTS in modes
+    assert len({*modes.values()}) == 1, modes
+
+
 def test_a_model_is_loaded_without_the_compiler(model_directory: Path) -> None:
     code = f"import ssmt, sys; ssmt.Translator.load({str(model_directory)!r}); print('torch._dynamo' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
