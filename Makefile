@@ -12,6 +12,7 @@ BIN := .venv/bin
 install: .venv/installed
 
 .venv/installed: pyproject.toml constraints.txt
+	@echo "Installing into .venv: some minutes, 1.3 GB or more (PyTorch)"
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
 	touch $@

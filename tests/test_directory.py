@@ -6,6 +6,8 @@ import json
 import os
 import re
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from torch import Tensor
 
 from ssmt import tensors
 from ssmt.config import with_settings
-from ssmt.directory import WEIGHTS, load_description, load_model, save_description, save_weights
+from ssmt.directory import WEIGHTS, expected_tensors, load_description, load_model, save_description, save_weights
 from ssmt.errors import UserError
 from ssmt.registry import build
 from ssmt.translator import Translator
@@ -37,6 +39,27 @@ def change_weight(directory: Path, change: Callable[[Tensor], Tensor], name: str
     weights = load_file(directory / WEIGHTS)
     weights[name] = change(weights[name]).contiguous()
     save_weights(directory, weights)
+
+
+def test_expected_tensors_are_those_of_the_network_and_take_no_memory(model_directory: Path) -> None:
+    vocabulary, config = load_description(model_directory)
+    built, expected = build(vocabulary, config).state_dict(), expected_tensors(vocabulary, config)
+    assert {name: (weight.shape, weight.dtype) for name, weight in expected.items()} == {
+        name: (weight.shape, weight.dtype) for name, weight in built.items()
+    }
+    assert {name for name, weight in expected.items() if weight.nbytes > 100 and not weight.is_meta} == set()
+
+
+def test_whoever_may_read_one_file_of_a_model_may_read_all(model_directory: Path) -> None:
+    modes = {path.name: oct(path.stat().st_mode) for path in model_directory.iterdir() if path.is_file()}
+    assert WEIGHTS in modes
+    assert len({*modes.values()}) == 1, modes
+
+
+def test_a_model_is_loaded_without_the_compiler(model_directory: Path) -> None:
+    code = f"import ssmt, sys; ssmt.Translator.load({str(model_directory)!r}); print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])

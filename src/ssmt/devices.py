@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from ssmt.errors import UserError
+
+THREADS = "OMP_NUM_THREADS"  # whoever sets it has chosen how many threads torch takes
+ALL_THREADS = torch.get_num_threads()
+SMALL_NETWORK = 4_000_000  # parameters, below which a second thread brings nothing (docs/performance.md)
 
 
 def has_bf16(device: torch.device) -> bool:
@@ -36,6 +42,21 @@ def _hint(kind: str) -> str:
             f"https://pytorch.org/get-started/locally has builds that can"
         )
     return ". A GPU is called cuda" if kind == "gpu" else ""
+
+
+@contextmanager
+def threads_for(parameters: int, device: torch.device) -> Iterator[str]:
+    """Train a small network with one thread on a CPU, unless another number was chosen; gives the number in words."""
+    before = torch.get_num_threads()
+    is_chosen = THREADS in os.environ or before != ALL_THREADS
+    lowered = device.type == "cpu" and parameters < SMALL_NETWORK and before > 1 and not is_chosen
+    if lowered:
+        torch.set_num_threads(1)
+    try:
+        why = f" of {before} (more would bring a network of this size nothing)" if lowered else ""
+        yield f"threads: {torch.get_num_threads()}{why}"
+    finally:
+        torch.set_num_threads(before)
 
 
 def total_memory() -> float:

@@ -9,10 +9,13 @@ Nothing in it can run code when it is loaded.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from ssmt import tensors
 from ssmt.config import Config, read_config
@@ -106,8 +109,24 @@ def load_segmenter_config(directory: Path) -> Config:
 
 def expected_tensors(vocabulary: BothSides, config: Config) -> dict[str, Tensor]:
     """The weights that a configuration asks for: shapes and types, which take no memory."""
-    with torch.device("meta"):
+    with _WeightsWithoutMemory():
         return build(vocabulary, config).state_dict()
+
+
+class _WeightsWithoutMemory(TorchFunctionMode):
+    """Weights on torch's device `meta`, without the random numbers that they begin with; what is computed for a network
+    is computed. (With all of it on `meta`, torch loads its compiler, which takes longer than the rest of a short
+    command.)"""
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.empty:
+            kwargs = {**kwargs, "device": "meta"}
+        elif func.__name__ in ("normal_", "uniform_", "kaiming_uniform_"):
+            return args[0] if args else kwargs["tensor"]
+        return func(*args, **kwargs)
 
 
 def _compare(path: Path, found: dict[str, tensors.Header], expected: dict[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ import pytest
 from typer.main import get_command
 
 from ssmt.cli import app
+from tests.cli.test_bad_input import Ssmt
 
 PROGRAM = Path(sys.executable).parent / "ssmt"
 
@@ -28,6 +30,15 @@ def test_verb_and_all_its_options_are_explained(name: str, command: Any) -> None
     assert command.help, name
     shown = [parameter for parameter in command.params if parameter.name != "help"]
     assert [parameter.name for parameter in shown if not getattr(parameter, "help", None)] == []
+
+
+@pytest.mark.parametrize("verb", ["", *(name.removeprefix("ssmt ") for name, _ in verbs(get_command(app)))])
+def test_help_shows_no_types(ssmt: Ssmt, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERMINAL_WIDTH", "80")
+    shown = ssmt(*verb.split(), "--help").out
+    assert "--help" in shown
+    assert re.findall(r"<(?!unk>|=)[^ ]*|list\[.*|range", shown) == []
 
 
 def test_paragraphs_are_folded_to_the_terminal_and_not_where_the_code_has_them() -> None:

@@ -6,6 +6,7 @@ import gzip
 import os
 import pty
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -121,12 +122,14 @@ def test_training_from_python_in_one_call(
         package.train(*files, tmp_path / "run", settings=[*TINY, "network.width=32"], reporter=Reporter())
 
 
-def in_terminal(*arguments: object, typed: bytes = b"", wait_for: bytes = b"") -> str:
-    """What a terminal of 80 columns shows of a call, without colours."""
+def in_terminal(*arguments: object, typed: bytes = b"", wait_for: bytes = b"", into: str = "") -> str:
+    """What a terminal of 80 columns shows of a call, without colours; `into` is what its answers are piped into."""
     program = [sys.executable, "-m", "ssmt", *map(str, arguments)]
     child, terminal = pty.fork()
     if child == 0:
         os.environ |= {"COLUMNS": "80", "TERM": "xterm", "NO_COLOR": "1"}
+        if into:
+            os.execv("/bin/sh", ["sh", "-c", f"{shlex.join(program)} | {into}"])
         os.execv(sys.executable, program)
     shown, deadline = b"", time.monotonic() + 120
     while time.monotonic() < deadline:
@@ -152,7 +155,8 @@ def test_whoever_types_sentences_is_prompted_and_answered(model_directory: Path)
 
 def test_no_bar_touches_what_is_written_to_a_terminal(model_directory: Path, toy_files: TrainingFiles) -> None:
     files = ("--source", toy_files.valid_source, "--target", toy_files.valid_target)
-    assert re.fullmatch(r"(-\d+\.\d{6}\n){12}", in_terminal("score", model_directory, *files))
+    for into in ("", "cat"):
+        assert re.fullmatch(r"(-\d+\.\d{6}\n){12}", in_terminal("score", model_directory, *files, into=into))
 
 
 @pytest.mark.parametrize(("chosen", "policy"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])

@@ -87,10 +87,14 @@ def test_what_is_wrong_is_said_in_words_of_python(run: Path, toy_files: Training
         assert "--" not in str(refusal.value)
 
 
-def test_an_average_that_was_kept_is_the_best_validation() -> None:
+def test_numbers_of_a_run_are_those_of_the_model_that_it_has_kept() -> None:
+    (row,) = runs_table({"one": LOG}, {}).rows
+    assert [cell.text for cell in row[-2:]] == ["2.000", "20.0"]
+    (row,) = runs_table({"one": [LOG[1], {**LOG[3], "improved": True}]}, {}).rows  # by chrF
+    assert [cell.text for cell in row[-2:]] == ["2.500", "31.0"]
     kept = {"update": 120, "minutes": 1.4, "average_bits_per_character": 1.9, "average_chrf": 30.0, "improved": True}
     (row,) = runs_table({"one": [*LOG, kept]}, {}).rows
-    assert [cell.text for cell in row[-2:]] == ["1.900", "31.0"]
+    assert [cell.text for cell in row[-2:]] == ["1.900", "30.0"]
 
 
 def test_learning_curves_are_the_logs_numbers() -> None:

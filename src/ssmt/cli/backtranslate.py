@@ -26,10 +26,13 @@ def backtranslate(
         str, typer.Option("--output", "-o", metavar="F", help="The pairs: F.jsonl, with scores and origin, or F.tsv.")
     ],
     by: Annotated[
-        Literal["sampling", "beam"], typer.Option(help="How sources are written: drawn, or the best that is found.")
+        Literal["sampling", "beam"],
+        typer.Option(metavar="NAME", help="How sources are written: sampling draws them, beam looks for the best."),
     ] = "sampling",
     beam: Annotated[int, typer.Option(min=1, metavar="N", help="Of beam: hypotheses a sentence.")] = 5,
-    temperature: Annotated[float, typer.Option(min=1e-3, help="Of sampling: below 1 is more careful.")] = 1.0,
+    temperature: Annotated[
+        float, typer.Option(min=1e-3, metavar="X", help="Of sampling: below 1 is more careful.")
+    ] = 1.0,
     sources: Annotated[int, typer.Option(min=1, metavar="N", help="Different sources for each line.")] = 1,
     min_score: Annotated[
         float | None,

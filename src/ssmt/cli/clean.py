@@ -42,10 +42,10 @@ def clean(
         float, typer.Option(min=1, metavar="R", help="How many times longer or shorter than usual a target may be.")
     ] = DEFAULT.ratio,
     max_odd: Annotated[
-        float, typer.Option(min=0, max=1, help="Most letters in foreign scripts, as a share.")
+        float, typer.Option(min=0, max=1, metavar="X", help="Most letters in foreign scripts, as a share.")
     ] = DEFAULT.odd_characters,
     min_letters: Annotated[
-        float, typer.Option(min=0, max=1, help="Fewest letters among a side's characters, as a share.")
+        float, typer.Option(min=0, max=1, metavar="X", help="Fewest letters among a side's characters, as a share.")
     ] = DEFAULT.few_letters,
     other_language: Annotated[
         float, typer.Option(metavar="NATS", help="How much more, a letter, a side may look like the other language.")

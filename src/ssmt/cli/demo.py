@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from ssmt.cli.results import write_results
-from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, exit_status, reporter, set_threads
+from ssmt.cli.shared import DeviceOption, TrainingThreadsOption, Verb, app, exit_status, reporter, set_threads
 from ssmt.demo.corpus import FEWEST_SENTENCES, HELD_OUT, SEED, SENTENCES, SOURCE, TARGET, ensure_corpus
 from ssmt.demo.settings import CORPUS, MODELS
 from ssmt.errors import Stopped
@@ -52,10 +52,10 @@ def demo(
             show_default="when all updates are made",
         ),
     ] = None,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
-    """See it work: train SSMT and BPE, translate, compare. Five minutes on an idle laptop, more on a busy one.
+    """See it work: train SSMT and BPE, translate, compare. Ten minutes on an idle laptop, more on a busy one.
 
     The corpus is English and an artificial language. Its words are built like those of isiZulu and isiXhosa, its stems
     are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size, and

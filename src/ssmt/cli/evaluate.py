@@ -134,14 +134,14 @@ def morphology(
         typer.Option(metavar="[NAME=]F", help="A system's segmentation of the gold text.", show_default=False),
     ] = None,
     separator: Annotated[
-        str, typer.Option(help="What marks a cut in --segmented files; ▁ reads sentencepiece's pieces.")
+        str, typer.Option(metavar="TEXT", help="What marks a cut in --segmented files; ▁ reads sentencepiece's pieces.")
     ] = "|",
     tune_on: Annotated[
         str | None,
         typer.Option(metavar="F.tsv", help="Choose the posterior threshold with the best F1 here, apply it to --gold."),
     ] = None,
     threshold: Annotated[
-        float | None, typer.Option(min=0, max=1, help="Also cut wherever the posterior is at least this.")
+        float | None, typer.Option(min=0, max=1, metavar="P", help="Also cut wherever the posterior is at least this.")
     ] = None,
     to: ToOption = None,
     no_source: Annotated[

@@ -38,7 +38,9 @@ def report(
     ] = None,
     to: ToOption = None,
     examples: Annotated[int, typer.Option(min=0, metavar="N", help="Sentences shown as examples.")] = 6,
-    title: Annotated[str | None, typer.Option(help="The page's title.", show_default="the runs' names")] = None,
+    title: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="The page's title.", show_default="the runs' names")
+    ] = None,
     search: SearchOption = None,
     beam: BeamOption = 5,
     samples: SamplesOption = 1000,

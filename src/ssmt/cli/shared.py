@@ -6,6 +6,7 @@ import inspect
 import os
 import re
 import signal as signals
+import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -53,8 +54,22 @@ OTHER_VERBS = {
 }
 
 
+def without_types(parameters: list[Any]) -> list[Any]:
+    """As help shows them: each option names what it takes (`metavar`) in its own words, a switch takes nothing, and no
+    Python type is shown."""
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False):
+            parameter.metavar = ""
+        elif isinstance(parameter, typer.core.TyperArgument):
+            setattr(parameter, "display_type_rich", lambda ctx: None)  # noqa: B010 (not in every version of typer)
+    return parameters
+
+
 class Verbs(typer.core.TyperGroup):
     """Lists the verbs in the order in which a person meets them."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_types(super().get_params(ctx))
 
     def list_commands(self, ctx: Any) -> list[str]:
         names = super().list_commands(ctx)
@@ -76,6 +91,9 @@ class Verb(typer.core.TyperCommand):
         super().__init__(*arguments, **settings)
         # A terminal folds help to its width; line breaks of the docstring would stay.
         self.help = re.sub(r"(?<!\n)\n(?!\n)", " ", inspect.cleandoc(self.help or ""))
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        return without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # which is how the shell completes
@@ -130,6 +148,10 @@ ToOption = Annotated[
     typer.Option(metavar="CODE", help="The target language, of a model that has several.", show_default=False),
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, metavar="N", help="CPU threads.", show_default="all cores")]
+TrainingThreadsOption = Annotated[
+    int | None,
+    typer.Option(min=1, metavar="N", help="CPU threads.", show_default="one for a small network, else all cores"),
+]
 DeviceOption = Annotated[str, typer.Option(metavar="NAME", help="auto, cpu, cuda (or cuda:1), mps.")]
 BatchOption = Annotated[int, typer.Option(min=1, metavar="N", help="Target characters of a batch.")]
 
@@ -149,11 +171,14 @@ def set_threads(threads: int | None) -> None:
     if threads is not None:
         import torch
 
+        from ssmt.devices import THREADS
+
         if threads > (most := max(64, 4 * (os.cpu_count() or 1))):
             raise UserError(
                 f"--threads {threads}: this machine has {os.cpu_count()} cores; at most {most} can be asked for"
             )
         torch.set_num_threads(threads)
+        os.environ[THREADS] = str(threads)
 
 
 def chosen_preset(device: torch.device, corpora: Sequence[CorpusConfig]) -> Preset:
@@ -179,8 +204,16 @@ def corpora_of(sides: dict[str, list[str] | None], both: Sequence[str] | None) -
 
 
 def reporter_beside(stream: TextIO) -> Reporter:
-    """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch."""
-    return Reporter() if stream.isatty() else reporter
+    """Of progress while answers are written: none where they go to a terminal, whose lines a bar would touch, or into a
+    pipe (`| head`), at whose end there may be one."""
+    return Reporter() if stream.isatty() or _is_pipe(stream) else reporter
+
+
+def _is_pipe(stream: TextIO) -> bool:
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError):  # text in memory, which has no number
+        return False
 
 
 def exit_status(signal: str) -> int:

@@ -26,6 +26,8 @@ from ssmt.cli.shared import (
     DeviceOption,
     ThreadsOption,
     ToOption,
+    TrainingThreadsOption,
+    Verbs,
     app,
     beginning_with,
     chosen_preset,
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
 
 sweep = typer.Typer(
+    cls=Verbs,
     help="Decode in many ways, or train over a grid of settings: one table and one plot. A stopped sweep goes on where "
     "it was when its command is repeated.",
     no_args_is_help=True,
@@ -120,7 +123,10 @@ def train(
     ],
     output: DirectoryOption,
     preset: Annotated[
-        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+        Preset | None,
+        typer.Option(
+            metavar="NAME", help="Settings to start from: tiny, small or base.", show_default="by device and data"
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
@@ -137,7 +143,7 @@ def train(
     json_: JsonOption = False,
     markdown: MarkdownOption = False,
     latex: LatexOption = False,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Train a model for every combination of settings and score it on the validation text (the paper's Figure 4).

@@ -11,7 +11,7 @@ import typer
 
 from ssmt.cli.shared import (
     DeviceOption,
-    ThreadsOption,
+    TrainingThreadsOption,
     Verb,
     app,
     chosen_preset,
@@ -60,7 +60,10 @@ def train(
         typer.Option(metavar="KIND", help=f"{Config.model_fields['model'].description}.", show_default="ssmt"),
     ] = None,
     preset: Annotated[
-        Preset | None, typer.Option(help="Settings to start from.", show_default="by device and data")
+        Preset | None,
+        typer.Option(
+            metavar="NAME", help="Settings to start from: tiny, small or base.", show_default="by device and data"
+        ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
     set_: Annotated[
@@ -85,7 +88,7 @@ def train(
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --output; needs no files.")] = False,
     seed: Annotated[int | None, typer.Option(min=0, metavar="N", help="Seed of everything random.")] = None,
-    threads: ThreadsOption = None,
+    threads: TrainingThreadsOption = None,
     device: DeviceOption = "auto",
 ) -> None:
     """Train a model on text files.
@@ -163,7 +166,7 @@ def train(
 
 @app.command("config", cls=Verb)
 def show_config(
-    preset: Annotated[Preset, typer.Option(help="Which preset's values.")] = "base",
+    preset: Annotated[Preset, typer.Option(metavar="NAME", help="Whose values: tiny, small or base.")] = "base",
     model: Annotated[
         str, typer.Option(metavar="KIND", help=f"Of which model: {Config.model_fields['model'].description}.")
     ] = "ssmt",

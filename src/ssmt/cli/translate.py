@@ -79,7 +79,7 @@ def translate(
         int, typer.Option(min=1, metavar="N", help="The N best translations (or N samples), tab-separated.")
     ] = 1,
     segmented: Annotated[bool, typer.Option("--segmented", help="Show the cuts inside words.")] = False,
-    separator: Annotated[str, typer.Option(help="What marks a cut with --segmented.")] = "-",
+    separator: Annotated[str, typer.Option(metavar="TEXT", help="What marks a cut with --segmented.")] = "-",
     json_: JsonOption = False,
     prefix: Annotated[
         str | None, typer.Option(metavar="F", help="Text that each translation must begin with, line by line.")
@@ -87,13 +87,15 @@ def translate(
     length_penalty: Annotated[
         float | None,
         typer.Option(
-            help="Rank by score / length ** PENALTY: above 0 favours longer translations.",
+            metavar="X",
+            help="Rank by score / length ** X: above 0 favours longer translations.",
             show_default=usual("length_penalty"),
         ),
     ] = None,
     repetition_penalty: Annotated[
         float | None,
         typer.Option(
+            metavar="X",
             help="What each symbol costs in the ranking that goes on with something said before.",
             show_default=usual("repetition_penalty"),
         ),
@@ -103,14 +105,23 @@ def translate(
         int | None,
         typer.Option(min=1, metavar="N", help="Most characters.", show_default="by the source's length"),
     ] = None,
-    normalise: Annotated[Normalise, typer.Option(help="Of dynamic decoding: what scores are divided by.")] = "segments",
+    normalise: Annotated[
+        Normalise,
+        typer.Option(
+            metavar="NAME", help="Of dynamic decoding: what scores are divided by: segments, characters or none."
+        ),
+    ] = "segments",
     stop: Annotated[
         Stop,
-        typer.Option(help="Of dynamic decoding: stop when nothing open is better, or after BEAM ends as in the paper."),
+        typer.Option(
+            metavar="NAME", help="Of dynamic decoding: safe stops when nothing open is better, paper after BEAM ends."
+        ),
     ] = "safe",
     final_normalise: Annotated[
         Normalise | None,
-        typer.Option(help="With --stop paper: what final scores are divided by.", show_default="as --normalise"),
+        typer.Option(
+            metavar="NAME", help="With --stop paper: what final scores are divided by.", show_default="as --normalise"
+        ),
     ] = None,
     average_next: Annotated[
         bool, typer.Option("--average-next", help="Of dynamic decoding: average a new segment with the one before it.")
@@ -119,9 +130,11 @@ def translate(
         int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="Of mbr: translations that it chooses from.")
     ] = 50,
     candidates_from: Annotated[
-        Candidates, typer.Option(help="Of mbr: samples, or the best of a beam of that many.")
+        Candidates, typer.Option(metavar="NAME", help="Of mbr: samples, or beam, for the best of a beam of that many.")
     ] = "samples",
-    temperature: Annotated[float, typer.Option(min=1e-3, help="Of samples: below 1 is more careful.")] = 1.0,
+    temperature: Annotated[
+        float, typer.Option(min=1e-3, metavar="X", help="Of samples: below 1 is more careful.")
+    ] = 1.0,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of samples.")] = 0,
     batch_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Source characters of a batch.")] = 6400,
     int8: Annotated[
@@ -212,11 +225,20 @@ def segment(
     output: OutputOption = STANDARD_STREAM,
     to: ToOption = None,
     method: Annotated[
-        Literal["viterbi", "posterior"], typer.Option(help="Most probable path, or cut by boundary posterior.")
+        Literal["viterbi", "posterior"],
+        typer.Option(
+            metavar="NAME", help="viterbi: the most probable cuts together; posterior: each cut that is probable."
+        ),
     ] = "viterbi",
     threshold: Annotated[
         float | None,
-        typer.Option(min=0, max=1, help="With --method posterior: cut where it is at least this.", show_default="0.5"),
+        typer.Option(
+            min=0,
+            max=1,
+            metavar="P",
+            help="With --method posterior: cut where it is at least this.",
+            show_default="0.5",
+        ),
     ] = None,
     n_best: Annotated[
         int, typer.Option(min=1, max=MOST_HYPOTHESES, metavar="N", help="The N best segmentations, tab-separated.")
@@ -225,7 +247,10 @@ def segment(
         bool, typer.Option("--posteriors", help="Also the probability of a cut after each character, after a tab.")
     ] = False,
     separator: Annotated[
-        str, typer.Option(help="What marks a cut inside a word (of bpe and ulm, any cut but those at blanks).")
+        str,
+        typer.Option(
+            metavar="TEXT", help="What marks a cut inside a word (of bpe and ulm, any cut but those at blanks)."
+        ),
     ] = "-",
     json_: JsonOption = False,
     allow_unknown: AllowUnknownOption = False,

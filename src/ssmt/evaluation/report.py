@@ -233,22 +233,32 @@ def _points(log: Sequence[Record], x: str, y: str) -> plots.Points:
     return [line[x] for line in lines], [line[y] for line in lines]
 
 
-def _validated(log: Sequence[Record], metric: str) -> list[float]:
-    """Of the models that a run has trained, and of their average."""
-    return [*_points(log, "update", f"valid_{metric}")[1], *_points(log, "update", f"average_{metric}")[1]]
+def _kept(log: Sequence[Record], metric: str) -> float | None:
+    """The validation of the model that a run has kept: one that it has trained, or an average of them."""
+
+    def validated(line: Record, metric: str) -> float | None:
+        values = (line.get(f"{whose}_{metric}") for whose in ("valid", "average"))
+        return next((value for value in values if isinstance(value, int | float)), None)
+
+    bits = [(value, line) for line in log if (value := validated(line, "bits_per_character")) is not None]
+    improved = [line for _, line in bits if line.get("improved")]
+    if not bits:
+        return None
+    return validated(improved[-1] if improved else min(bits, key=lambda measured: measured[0])[1], metric)
 
 
 def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Record]) -> Table:
     """What each run is and how far it came. `described` has the cells of each run's settings by column."""
     columns = list(dict.fromkeys(column for cells in described.values() for column in cells))
-    lowest = {name: min(_validated(log, "bits_per_character"), default=None) for name, log in logs.items()}
-    highest = {name: max(_validated(log, "chrf"), default=None) for name, log in logs.items()}
-    best_bits = min((value for value in lowest.values() if value is not None), default=None)
-    best_chrf = max((value for value in highest.values() if value is not None), default=None)
+    bits_of, chrf_of = (
+        {name: _kept(log, metric) for name, log in logs.items()} for metric in ("bits_per_character", "chrf")
+    )
+    best_bits = min((value for value in bits_of.values() if value is not None), default=None)
+    best_chrf = max((value for value in chrf_of.values() if value is not None), default=None)
     rows = []
     compared = len(logs) > 1  # one run alone is no best
     for name, log in logs.items():
-        bits, chrf = lowest[name], highest[name]
+        bits, chrf = bits_of[name], chrf_of[name]
         rows.append(
             (
                 Cell(name),
@@ -264,7 +274,7 @@ def runs_table(logs: Mapping[str, Sequence[Record]], described: Mapping[str, Rec
         heads,
         tuple(rows),
         "",
-        ("Bits per character and chrF: the best validation of each run, or of an average of its models.",),
+        ("Bits per character and chrF: on validation, of the model that the run has kept.",),
     )
 
 

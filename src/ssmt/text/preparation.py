@@ -135,7 +135,8 @@ class TrainingText:
         lines = self.lines(*sides)
         if len(sides) > 1:
             lines[::2] = map(with_single_blanks, lines[::2])  # blanks matter on the target side only
-        self.reporter.say(f"Learning {size:,} subwords from {plural(len(lines), 'line')}")
+        of = " and ".join(("source", "target")[side - 1] for side in sides)
+        self.reporter.say(f"Learning {size:,} {of} subwords from {plural(len(lines), 'line')}")
         learnt = kind.train(lines, size, algorithm, self.reporter.warn)
         learnt.save(path)
         return learnt
@@ -300,8 +301,8 @@ def prepare(
     write = partial(_write, train, valid, directory, reporter)
     text = TrainingText(train, times, characters, kept, write, reporter, beginning)
     in_languages = f" into {', '.join(text.languages)}" if text.languages else ""
-    found = f"{plural(len(ratios), 'training pair')}{in_languages}, {plural(len(characters), 'target character')}"
-    reporter.say(found)
+    different = f"{plural(len(characters), 'different character')} in the target"
+    reporter.say(f"{plural(len(ratios), 'training pair')}{in_languages}, {different}")
     vocabulary = learn(text, config)
     shutil.rmtree(kept)
     ratio = round(float(np.percentile(ratios, LENGTH_PERCENTILE)), 2)

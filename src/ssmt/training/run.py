@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 
 from ssmt.config import LIMITS, Config, DataConfig, changed, config_of_segmenter, differences, in_words
-from ssmt.devices import total_memory
+from ssmt.devices import threads_for, total_memory
 from ssmt.directory import (
     CONFIG,
     FROM,
@@ -214,8 +214,8 @@ def _train_model(directory: Path, processes: Processes, reporter: Reporter) -> s
     )
     parameters = sum(parameter.numel() for parameter in model.parameters())
     several = f", processes: {processes.count}" if processes.count > 1 else ""
-    reporter.say(f"{parameters:,} parameters on {processes.device}, threads: {torch.get_num_threads()}{several}")
-    with _room(directory):
+    with threads_for(parameters, processes.device) as threads, _room(directory):
+        reporter.say(f"{parameters:,} parameters on {processes.device}{several}, {threads}")
         return trainer.run()
 
 
