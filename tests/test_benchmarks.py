@@ -447,6 +447,24 @@ def test_preparation_is_measured_also_when_it_is_interrupted(run_script: Run) ->
     assert plain["bytes_on_disk"] == interrupted["bytes_on_disk"]
 
 
+def test_threads_are_compared(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str]] = []
+    done: list[Any] = []
+    plain = subprocess.run
+
+    def recording(*arguments: Any, env: dict[str, str], **options: Any) -> Any:
+        asked.append((env["OMP_NUM_THREADS"], env["OMP_WAIT_POLICY"]))
+        done.append(done[0] if done else plain(*arguments, env=env, **options))  # one process is slow enough
+        return done[0]
+
+    monkeypatch.setattr(subprocess, "run", recording)
+    options = f"--models tiny-bpe --lines 300 --rounds 1 --seconds 0.01 --threads 2 {TINY}"
+    said = run_script("threads.py", options).splitlines()
+    assert asked == [("1", "PASSIVE"), ("2", "PASSIVE"), ("2", "ACTIVE")]
+    (row,) = (line for line in said if line.startswith("| tiny-bpe |"))
+    assert re.fullmatch(r"\| tiny-bpe \|( \d+ \(\d+\) \|){3}", row)
+
+
 def test_the_papers_corpora_are_counted(run_script: Run, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
     small = module("random_models")
     monkeypatch.setattr(small, "LINES", 400)

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,10 @@ def test_finite_weights_whose_results_are_not_are_recognised(copy: Path) -> None
         change_weight(copy, lambda weight: torch.full_like(weight, 3e38), name)
     translator = Translator.load(copy, "cpu")
     for call in (
-        lambda: translator.translate(["we see a bird."]),
+        *(
+            partial(translator.translate, ["we see a bird."], search=search)
+            for search in ("marginal", "dynamic", "mixture", "sample", "mbr")
+        ),
         lambda: translator.score(["we see a bird."], ["tibona inyoni."]),
         lambda: translator.segment(None, ["tibona inyoni."]),
         lambda: translator.boundary_posteriors(None, ["tibona inyoni."]),

@@ -10,6 +10,7 @@ import torch
 
 from ssmt.errors import UserError
 from ssmt.search.decode import search_batch
+from ssmt.search.sampling import sample_strings
 from ssmt.translator import Translator
 from tests.models import SOURCES, random_model, translator
 
@@ -161,3 +162,19 @@ def test_many_hypotheses_make_smaller_batches(model: Translator, monkeypatch: py
 def test_any_seed_can_be_sampled_with(model: Translator) -> None:
     (text,) = model.translate(["a dog"], search="sample", seed=2**70, max_length=5).texts
     assert len(text) <= 5
+
+
+def test_what_is_not_a_number_ends_sampling() -> None:
+    """No end would ever be drawn from it."""
+
+    class Spoilt:
+        eos = 0
+
+        def extensions(self) -> torch.Tensor:
+            return torch.full((2, 3), torch.nan)
+
+        def advance(self, rows: torch.Tensor, symbols: torch.Tensor) -> None:
+            raise AssertionError("it goes on")
+
+    with pytest.raises(UserError, match="are not numbers"):
+        sample_strings(Spoilt(), [1], 2, 1.0)  # type: ignore[arg-type]

@@ -5,10 +5,12 @@ Shapes: n strings a sentence, N rows, W symbols.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
 
+from ssmt.errors import NotNumbersError
 from ssmt.search.beam import IMPOSSIBLE
 from ssmt.search.job import Hypothesis, Scorer
 
@@ -32,6 +34,8 @@ def sample_strings(scorer: Scorer, seeds: Sequence[int], n: int, temperature: fl
         symbols[mass.amax(dim=1) < IMPOSSIBLE] = eos  # where nothing can follow
         scores = mass.gather(1, symbols.unsqueeze(1)).view(-1, n).tolist()
         next_symbols = symbols.view(-1, n).tolist()
+        if not all(math.isfinite(score) for of_sentence in scores for score in of_sentence):
+            raise NotNumbersError  # of such numbers no end would ever be drawn
         staying = []
         for block, sentence in enumerate(active):
             for k in range(n):
