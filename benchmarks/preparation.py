@@ -8,7 +8,7 @@
 
 Pairs are drawn from the grammar once, as many as `--different`, and then repeated: what costs time is reading, encoding
 and counting, whatever the text says. A preparation is a process of its own, whose CPU time is that which the system
-reports, with that of the processes that encode. The memory of all of them is looked at five times a second: what they
+reports, with that of the processes that encode. The memory of all of them is looked at twice a second: what they
 share counts once. Standard error gets what is said, with the seconds since the beginning, and the CPU time of the
 process that says it.
 """
@@ -39,7 +39,7 @@ from ssmt.text.preparation import TrainingFiles
 from ssmt.text.workers import cores
 from ssmt.training import run
 
-SECONDS_BETWEEN_LOOKS = 0.2
+SECONDS_BETWEEN_LOOKS = 0.5
 
 
 @dataclass(frozen=True)
