@@ -438,13 +438,17 @@ def test_languages(run_script: Run, tmp_path: Path) -> None:
 
 
 def test_preparation_is_measured_also_when_it_is_interrupted(run_script: Run) -> None:
-    options = "--pairs 700 --different 500 --preset tiny --json"
-    plain, interrupted = (json.loads(run_script("preparation.py", options + more)) for more in ("", " --interrupt"))
+    options = f"--pairs 700 --different 500 --preset tiny --json {TINY}"
+    plain, interrupted = (
+        json.loads(run_script("preparation.py", options, more)) for more in ("", "--interrupt --updates 1")
+    )
     for result in (plain, interrupted):
         assert result["pairs"] == 700
         assert result["cpu_seconds"] > 0
         assert result["peak_megabytes"] > 0
     assert plain["bytes_on_disk"] == interrupted["bytes_on_disk"]
+    assert plain["training_megabytes"] is None
+    assert interrupted["training_megabytes"] > 0
 
 
 def test_threads_are_compared(run_script: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ssmt.errors import UserError
 from ssmt.text.alphabet import SPECIALS, Alphabet, describe_characters, is_word_character
+from ssmt.text.vocabulary import encode_targets
 
 # Of one, two, three and four bytes in UTF-8, letters and not, and some that only differ in form.
 CHARACTERS = st.characters(exclude_categories=["Cs"]) | st.sampled_from("aé\u0301का\u093fต้ـ\u2028\u00a0😀𐎀𞤀\U0010ffff")
@@ -35,6 +36,14 @@ def test_unknown_characters_are_unk_and_named_once_in_order(text: str, known: se
     expected = [alphabet.symbols.index(character) if character in known else alphabet.unk for character in text]
     assert alphabet.encode(text).tolist() == expected
     assert alphabet.unknown_characters(text) == sorted(set(text) - known, key=text.index)
+
+
+@given(st.lists(st.text(CHARACTERS | st.just("\ud800"))))
+@settings(max_examples=100, deadline=None)
+def test_many_lines_are_encoded_as_each_of_them(lines: list[str]) -> None:
+    alphabet = Alphabet.of_characters("aé😀")
+    each = [[*alphabet.encode(line), alphabet.eos] for line in lines]
+    assert [ids.tolist() for ids in encode_targets(alphabet, lines)] == each
 
 
 def test_a_lone_surrogate_is_unknown() -> None:

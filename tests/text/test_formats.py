@@ -282,6 +282,15 @@ def test_mixed_corpora_are_one_stream_of_pairs_with_groups(tmp_path: Path) -> No
     assert reader.place(4) == f"{tmp_path / 'b.jsonl'}, line 2"
 
 
+def test_languages_can_alternate_from_pair_to_pair(tmp_path: Path) -> None:
+    codes = ["zu", "zu", "ss", "zu", "xh", "ss"]
+    (tmp_path / "a.tsv").write_text("".join(f"s\tt\t{code}\n" for code in codes), encoding="utf-8")
+    reader = PairReader([corpus_of(tmp_path / "a.tsv", source_language="en")] * 2, TextConfig())
+    assert [pair.group for pair in reader] == [0, 0, 1, 0, 2, 1] * 2
+    assert [group.target_language for group in reader.groups] == ["zu", "ss", "xh"]
+    assert reader.sizes.tolist() == [6, 4, 2]
+
+
 def test_a_language_that_is_not_said_is_asked_for(tmp_path: Path) -> None:
     for name, language in (("a.tsv", "zu"), ("b.tsv", None)):
         (tmp_path / name).write_text(as_tsv(PAIRS, language), encoding="utf-8")

@@ -234,6 +234,18 @@ def test_an_interrupted_preparation_goes_on_and_ends_the_same(
     assert contents(tmp_path / "1") == contents(tmp_path / "2")
 
 
+def test_interrupted_while_segments_are_counted_nothing_is_encoded_again(
+    tmp_path: Path, toy_files: TrainingFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, _ = prepare(toy_files, CONFIG, tmp_path / "whole", Listener())
+    with pytest.raises(PowerCut):
+        prepare(toy_files, CONFIG, tmp_path / "parted", CutOff("counting segments", 1))
+    monkeypatch.setattr(preparation, "write_corpus", None)  # which is not called
+    parted, _ = prepare(toy_files, CONFIG, tmp_path / "parted", Listener())
+    assert parted.rows("entries") == whole.rows("entries")
+    assert contents(tmp_path / "parted") == contents(tmp_path / "whole")
+
+
 @pytest.mark.usefixtures("in_small_chunks")
 def test_what_was_prepared_from_other_text_is_not_gone_on_with(tmp_path: Path, toy_files: TrainingFiles) -> None:
     changed = tmp_path / "changed"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 import threading
 from pathlib import Path
 from typing import Any, NoReturn
@@ -38,6 +41,28 @@ def test_two_processes_do_not_train_in_one_directory(
         thread.join()
     assert ["another process is training there" in str(error) for error in refusals] == [True]
     assert run.train(directory, torch.device("cpu"), Reporter()) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked")
+def test_what_a_killed_process_has_forked_does_not_hold_its_lock(tmp_path: Path) -> None:
+    """As the processes that encode text, which end a moment after the one that was killed."""
+    ready, told = os.pipe()
+    holder = os.fork()
+    if holder == 0:
+        with run.alone(tmp_path / "run"):
+            if os.fork() == 0:
+                os.write(told, os.getpid().to_bytes(8, "little"))
+            signal.pause()
+    forked = int.from_bytes(os.read(ready, 8), "little")
+    try:
+        with pytest.raises(UserError, match="another process is training there"), run.alone(tmp_path / "run"):
+            pass
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
+        with run.alone(tmp_path / "run"):
+            os.kill(forked, 0)  # it is there
+    finally:
+        os.kill(forked, signal.SIGKILL)
 
 
 def test_a_preparation_that_was_interrupted_is_kept_and_gone_on_with(

@@ -132,13 +132,14 @@ class PairWriter:
 
 
 def _two_files(source: str, target: str) -> Iterator[RawPair]:
+    names = name_of(source), name_of(target)
     pairs = zip_longest(stream_lines(source), stream_lines(target))
     for number, (text, translation) in enumerate(pairs, start=1):
         if text is None or translation is None:
             remaining = 1 + sum(1 for _ in pairs)
             lengths = (number - 1, number - 1 + remaining)
             require_equal_lengths(source, lengths[translation is None], target, lengths[text is None])
-        yield RawPair(name_of(source), name_of(target), number, text, translation)
+        yield RawPair(*names, number, text, translation)
 
 
 def _tsv(path: str, corpus: CorpusConfig) -> Iterator[RawPair]:

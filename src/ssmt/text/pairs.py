@@ -15,6 +15,7 @@ from ssmt.text.formats import RawPair, files_of, stream_pairs
 from ssmt.text.lines import with_single_blanks
 
 MOST_GROUPS = 1 << 16
+WORDS = slice(RawPair._fields.index("source_language"), None)  # of a raw pair: its languages and origin
 
 
 class Group(NamedTuple):
@@ -55,6 +56,7 @@ class PairReader:
         number, file = 0, ""
         places = {group: place for place, group in enumerate(self.groups)}
         for corpus in self.corpora:
+            words, place = None, 0  # of the last pair: nearly always those of the next
             for raw in stream_pairs(corpus):
                 number, file = number + 1, file or raw.file
                 target = with_single_blanks(raw.target) if self.limits.single_blanks else raw.target
@@ -63,11 +65,13 @@ class PairReader:
                         raise UserError(problem)
                     self.skipped += 1
                     continue
-                group = self._group(corpus, raw)
-                if group not in places:
-                    places[group] = self._new(group, raw)
-                self.sizes[places[group]] += 1
-                yield Pair(number, raw.source, target, places[group])
+                if raw[WORDS] != words:
+                    group = self._group(corpus, raw)
+                    if group not in places:
+                        places[group] = self._new(group, raw)
+                    words, place = raw[WORDS], places[group]
+                self.sizes[place] += 1
+                yield Pair(number, raw.source, target, place)
         if number == self.skipped:
             files = [path for corpus in self.corpora for path in files_of(corpus)]
             nothing = "is empty" if number == 0 else f"has {number:,} lines, and none of them can be used"
@@ -106,6 +110,9 @@ class PairReader:
         )
 
     def _problem(self, raw: RawPair, target: str) -> str | None:
+        fits = len(raw.source) <= self.limits.longest_source and len(target) <= self.limits.longest_target
+        if fits and raw.source.strip() and target.strip():
+            return None
         for file, line, longest, key in (
             (raw.file, raw.source, self.limits.longest_source, "longest_source"),
             (raw.other, target, self.limits.longest_target, "longest_target"),

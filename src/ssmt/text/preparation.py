@@ -6,18 +6,19 @@ import hashlib
 import math
 import shutil
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.errors import UserError
 from ssmt.files import replacing
-from ssmt.progress import Reporter, plural
+from ssmt.progress import Bar, Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
 from ssmt.text.corpus import CORPUS_LINES, Corpus, require_ours, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
@@ -156,13 +157,23 @@ def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
     else:
         alphabet = Alphabet.of_characters(text.characters, text.languages)
     corpus = text.write(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, ())))
-    lexicon = learn_lexicon(text, corpus, alphabet, config)
+    passes = config.longest_segment if config.lexicon == "ngrams" else 1
+    with text.reporter.bar("counting segments", passes * len(corpus.target.ids)) as bar:
+        lexicon = learn_lexicon(text, corpus, alphabet, config, bar)
     text.reporter.say(f"{len(subwords):,} source subwords, {len(lexicon):,} lexicon entries ({config.lexicon})")
     return Vocabulary(subwords, alphabet, lexicon)
 
 
-def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config: TextConfig) -> Lexicon:
-    chunks, longest = corpus.target.chunks, config.longest_segment
+def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config: TextConfig, bar: Bar) -> Lexicon:
+    longest, counted = config.longest_segment, 0
+
+    def chunks() -> Iterator[npt.NDArray[np.int64]]:
+        nonlocal counted
+        for chunk in corpus.target.chunks():
+            yield chunk
+            counted += len(chunk)
+            bar.advance(counted)
+
     weights = None if {*text.times} == {1.0} else partial(corpus.target_weights, text.times)
     if text.beginning is not None and text.beginning.target:
         assert isinstance(text.beginning.vocabulary, Vocabulary)

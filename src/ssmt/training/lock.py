@@ -12,6 +12,7 @@ from ssmt.errors import UserError
 from ssmt.files import reason
 
 _holders: dict[tuple[int, int], int] = {}  # directories, by device and inode, and the thread that has each to itself
+_handles: set[int] = set()  # of directories, open ones
 
 
 @contextmanager
@@ -31,12 +32,12 @@ def alone(directory: Path) -> Iterator[None]:
         try:
             yield
         finally:
-            del _holders[key]
+            _holders.pop(key, None)
             if is_new:
                 with suppress(OSError):  # it is not empty
                     directory.rmdir()
     finally:
-        os.close(handle)
+        _close(handle)
 
 
 def _locked(directory: Path) -> int:
@@ -47,6 +48,7 @@ def _locked(directory: Path) -> int:
             handle = os.open(directory, os.O_RDONLY)
         except OSError as error:
             raise UserError(f"{directory}: cannot be made ({reason(error)})") from None
+        _handles.add(handle)
         try:
             identity = _identity(os.fstat(handle))
             if not _has(identity):
@@ -56,9 +58,9 @@ def _locked(directory: Path) -> int:
         except FileNotFoundError:
             pass
         except BaseException:
-            os.close(handle)
+            _close(handle)
             raise
-        os.close(handle)  # whoever had it has removed it meanwhile
+        _close(handle)  # whoever had it has removed it meanwhile
 
 
 def _lock(handle: int, directory: Path) -> None:
@@ -72,6 +74,24 @@ def _lock(handle: int, directory: Path) -> None:
         raise UserError(f"{directory}: another process is training there; wait for it, or stop it") from None
     except OSError:  # a file system without locks
         pass
+
+
+def _close(handle: int) -> None:
+    if handle in _handles:
+        _handles.remove(handle)
+        os.close(handle)
+
+
+def _leave_to_parent() -> None:
+    """In a forked process. A lock is held until the last copy of its descriptor is closed: a process that outlives a
+    killed one, as those that encode do for a moment, must not hold it on."""
+    for handle in tuple(_handles):
+        _close(handle)
+    _holders.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _has(identity: tuple[int, int]) -> bool:
