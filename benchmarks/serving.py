@@ -41,6 +41,7 @@ from ssmt.translator import Translator
 
 WORDS = 12  # of a sentence, at most
 NO_ANSWER = 0  # in the place of a status
+SATURATING = 256  # clients that fill all batches
 WARM_UP = 5.0  # seconds before what is measured
 MEMORY_SAMPLES = 10  # of each measurement
 
@@ -165,8 +166,8 @@ def plain(translator: Translator, sentences: list[str], repetitions: int) -> tup
     return together, alone
 
 
-def measure_load(translator: Translator, sentences: list[str], arguments: argparse.Namespace) -> float:
-    """Prints the table; returns the best throughput."""
+def measure_load(translator: Translator, sentences: list[str], arguments: argparse.Namespace) -> None:
+    """Prints the table."""
     together, alone = plain(translator, sentences, arguments.repetitions)
     print(f"{len(sentences)} sentences of {statistics.mean(map(len, sentences)):.0f} characters on average.\n")
     print("| | clients | sentences a second | ratio | processor time, ratio | p50 ms | p95 ms | p99 ms |")
@@ -180,29 +181,28 @@ def measure_load(translator: Translator, sentences: list[str], arguments: argpar
 
     show("Translator, one call", "", together)
     show("Translator, a call each", "", alone)
-    best = 0.0
     for name, across in (("across requests", True), ("each request alone", False)):
         with serving(Batching(across_requests=across), Limits()) as service:
             ask(service, sentences, max(arguments.clients), min(WARM_UP, arguments.seconds))
             for clients in arguments.clients:
                 outcome = ask(service, sentences, clients, arguments.seconds)
-                best = max(best, outcome.throughput)
                 show(name, str(clients), outcome)
-    return best
 
 
-def measure_overload(sentences: list[str], capacity: float, arguments: argparse.Namespace) -> None:
-    """Four times the load: more clients than can be answered within the deadline."""
-    limits = Limits(deadline=arguments.deadline)
-    rate, clients = 4 * capacity, min(arguments.most_clients, round(2 * capacity * limits.deadline) + 32)
+def measure_overload(sentences: list[str], arguments: argparse.Namespace) -> None:
+    """Four times as much as full batches can carry, from more clients than can be answered within the deadline."""
+    limits, clients = Limits(deadline=arguments.deadline), arguments.most_clients
     with serving(Batching(), limits) as service:
+        ask(service, sentences, min(clients, SATURATING), min(WARM_UP, arguments.overload_seconds))
+        capacity = ask(service, sentences, min(clients, SATURATING), arguments.seconds).throughput
+        rate = 4 * capacity
         ask(service, sentences, clients, min(WARM_UP, arguments.overload_seconds), rate)  # all connections are made
         outcome = ask(service, sentences, clients, arguments.overload_seconds, rate)
     answers = sum(map(len, outcome.seconds.values()))
     accepted, refused = outcome.number(200), outcome.number(503)
     print(
         f"\nOverload: {answers / outcome.wall:.1f} requests a second for {outcome.wall:.0f} seconds (asked for "
-        f"{rate:.1f}) from {clients} clients, a deadline of {limits.deadline:g} s: {accepted:,} accepted (p50 "
+        f"{rate:.1f}, four times {capacity:.1f}) from {clients} clients, a deadline of {limits.deadline:g} s: {accepted:,} accepted (p50 "
         f"{outcome.percentile(0.5):.2f} s, p99 {outcome.percentile(0.99):.2f} s, longest {outcome.percentile(1.0):.2f} "
         f"s), {refused:,} refused (p50 {1000 * outcome.percentile(0.5, 503):.0f} ms, p99 "
         f"{1000 * outcome.percentile(0.99, 503):.0f} ms, longest {outcome.percentile(1.0, 503):.2f} s), "
@@ -223,9 +223,9 @@ def main() -> None:
     parser.add_argument("--repetitions", type=int, default=3, help="of the plain Translator")
     parser.add_argument("--overload-seconds", type=float, default=300.0, help="0: no overload")
     parser.add_argument("--most-clients", type=int, default=800, help="in the overload")
-    parser.add_argument("--deadline", type=float, default=10.0, help="seconds, in the overload")
+    parser.add_argument("--deadline", type=float, default=4.0, help="seconds, in the overload")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument("--capacity", type=float, help="sentences a second: no table, overload alone")
+    parser.add_argument("--overload-alone", action="store_true", help="no table")
     parser.add_argument("--serve", help=argparse.SUPPRESS)  # what the script calls itself with
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
@@ -241,9 +241,10 @@ def main() -> None:
     else:
         text = [" ".join(line.split()[:WORDS]) for line in made_up_text(arguments.sentences)]
     sentences = [line for line in text if line.strip()][: arguments.sentences]
-    capacity = arguments.capacity or measure_load(translator, sentences, arguments)
+    if not arguments.overload_alone:
+        measure_load(translator, sentences, arguments)
     if arguments.overload_seconds:
-        measure_overload(sentences, capacity, arguments)
+        measure_overload(sentences, arguments)
 
 
 if __name__ == "__main__":
