@@ -200,14 +200,16 @@ def measure_overload(sentences: list[str], arguments: argparse.Namespace) -> Non
         outcome = ask(service, sentences, clients, arguments.overload_seconds, rate)
     answers = sum(map(len, outcome.seconds.values()))
     accepted, refused = outcome.number(200), outcome.number(503)
+
+    def show(status: int) -> str:
+        p50, p99, longest = (outcome.percentile(share, status) for share in (0.5, 0.99, 1.0))
+        return f"p50 {p50:.3f} s, p99 {p99:.3f} s, longest {longest:.3f} s"
+
     print(
         f"\nOverload: {answers / outcome.wall:.1f} requests a second for {outcome.wall:.0f} seconds (asked for "
-        f"{rate:.1f}, four times {capacity:.1f}) from {clients} clients, a deadline of {limits.deadline:g} s: {accepted:,} accepted (p50 "
-        f"{outcome.percentile(0.5):.2f} s, p99 {outcome.percentile(0.99):.2f} s, longest {outcome.percentile(1.0):.2f} "
-        f"s), {refused:,} refused (p50 {1000 * outcome.percentile(0.5, 503):.0f} ms, p99 "
-        f"{1000 * outcome.percentile(0.99, 503):.0f} ms, longest {outcome.percentile(1.0, 503):.2f} s), "
-        f"{answers - accepted - refused} others; memory "
-        f"{', '.join(f'{mebibytes:.0f}' for mebibytes in outcome.memory)} MiB."
+        f"{rate:.1f}, four times {capacity:.1f}) from {clients} clients, a deadline of {limits.deadline:g} s: "
+        f"{accepted:,} accepted ({show(200)}), {refused:,} refused ({show(503)}), {answers - accepted - refused} "
+        f"others; memory {', '.join(f'{mebibytes:.0f}' for mebibytes in outcome.memory)} MiB."
     )
 
 
