@@ -188,6 +188,7 @@ def test_a_service_that_is_gone_is_said(browser: Any, translator: Translator) ->
     shown.page.wait_for_selector("#problem:not([hidden])")
     assert shown.page.inner_text("#problem") == "The service cannot be reached; is it still running?"
     assert shown.page.input_value("#source") == BIRD
+    assert shown.page.locator("#translation.stale").count() == 1
     shown.context.close()
 
 

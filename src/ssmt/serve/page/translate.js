@@ -5,6 +5,7 @@ import { state, whenPaused, writeState } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const share = (part) => (part < 0.005 ? "<1 %" : `${Math.round(100 * part)} %`);
+const LONG = 1500; // characters: the pane scrolls, as that of the source does
 const hasLetters = (text) => /\p{L}/u.test(text);
 
 let gaps = [""];
@@ -76,9 +77,15 @@ async function busy(work) {
   $("translation").setAttribute("aria-busy", "true");
   try {
     await work(mine.signal);
-    if (mine === request) report("");
+    if (mine === request) {
+      report("");
+      $("translation").classList.remove("stale");
+    }
   } catch (error) {
-    if (error.name !== "AbortError") report(error.message);
+    if (error.name !== "AbortError") {
+      report(error.message);
+      $("translation").classList.add("stale"); // it may be of another text than the source's
+    }
   } finally {
     if (mine === request) {
       $("translation").setAttribute("aria-busy", "false");
@@ -168,6 +175,7 @@ function show() {
     else shown.append(sentence.source);
     output.append(shown, gaps[row + 1]);
   });
+  output.classList.toggle("long", wholeTranslation().length > LONG);
   output.querySelectorAll(".word")[focused]?.focus();
   $("copy").disabled = $("link").disabled = !sentences.length;
   showSentence();
