@@ -196,6 +196,7 @@ def measure_overload(sentences: list[str], arguments: argparse.Namespace) -> Non
         ask(service, sentences, min(clients, SATURATING), min(WARM_UP, arguments.overload_seconds))
         capacity = ask(service, sentences, min(clients, SATURATING), arguments.seconds).throughput
         rate = 4 * capacity
+        print(f"\n{capacity:.1f} sentences a second from {min(clients, SATURATING)} clients.", flush=True)
         ask(service, sentences, clients, min(WARM_UP, arguments.overload_seconds), rate)  # all connections are made
         outcome = ask(service, sentences, clients, arguments.overload_seconds, rate)
     answers = sum(map(len, outcome.seconds.values()))
