@@ -192,11 +192,12 @@ def measure_load(translator: Translator, sentences: list[str], arguments: argpar
 def measure_overload(sentences: list[str], arguments: argparse.Namespace) -> None:
     """Four times as much as full batches can carry, from more clients than can be answered within the deadline."""
     limits, clients = Limits(deadline=arguments.deadline), arguments.most_clients
-    with serving(Batching(), limits) as service:
-        ask(service, sentences, min(clients, SATURATING), min(WARM_UP, arguments.overload_seconds))
+    with serving(Batching(), Limits()) as service:  # which refuses none of these: refused clients ask again at once
+        ask(service, sentences, min(clients, SATURATING), min(WARM_UP, arguments.seconds))
         capacity = ask(service, sentences, min(clients, SATURATING), arguments.seconds).throughput
-        rate = 4 * capacity
-        print(f"\n{capacity:.1f} sentences a second from {min(clients, SATURATING)} clients.", flush=True)
+    rate = 4 * capacity
+    print(f"\n{capacity:.1f} sentences a second from {min(clients, SATURATING)} clients.", flush=True)
+    with serving(Batching(), limits) as service:
         ask(service, sentences, clients, min(WARM_UP, arguments.overload_seconds), rate)  # all connections are made
         outcome = ask(service, sentences, clients, arguments.overload_seconds, rate)
     answers = sum(map(len, outcome.seconds.values()))
