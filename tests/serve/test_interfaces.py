@@ -151,14 +151,18 @@ def test_detection_names_served_languages_only(client: TestClient) -> None:
     assert english["language"] == nonsense["language"] == "en"
     assert english["confidence"] > 90 > 10 > nonsense["confidence"]
     assert client.post("/detect", json={"q": "..."}).json() == [{"confidence": 0.0, "language": "en"}]
+    marked = {"q": f'<p class="xqzj wfkq"><i title="zzxv">{BIRD}</i>', "source": "auto", "target": "zu"}
+    found = [client.post("/translate", json=marked | {"format": form}).json() for form in ("html", "text")]
+    assert found[0]["detectedLanguage"] == english  # tags are no language
+    assert found[1]["detectedLanguage"]["confidence"] < english["confidence"]
 
 
 def test_the_likelier_language_is_taken(translator: Translator, new_client: NewClient) -> None:
     """The same model under two names fits alike; what is asked for decides."""
     service = Service([("en", "zu", translator), ("fr", "ss", translator)])
-    assert [code for code, _ in service.detect(BIRD)] == ["en", "fr"]
-    assert [code for code, _ in service.detect(BIRD, "ss")] == ["fr"]
-    assert service.detect(BIRD, "xh") == []
+    assert [code for code, _ in service.detect([BIRD])] == ["en", "fr"]
+    assert [code for code, _ in service.detect([BIRD], "ss")] == ["fr"]
+    assert service.detect([BIRD], "xh") == []
 
 
 def test_variants_of_a_language_are_understood(translator: Translator) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
+from ssmt.serve.service import Service
 from ssmt.translator import Translator
 from tests.serve.conftest import Running
 
@@ -111,6 +114,9 @@ def test_a_sentence_from_typing_to_a_kept_beginning(
         settled(page, forced)
         assert page.locator("#translation .kept").count() == 1
         screenshot(page, f"{name}-beginning")
+        page.reload()
+        settled(page, forced)  # the link has the beginning
+        assert page.input_value("#prefix") == f"{beginning}izi"
         page.click("#release")
         settled(page, texts[0])
 
@@ -137,6 +143,64 @@ def test_several_sentences_keep_their_white_space(browser: Any, running: Running
         link = page.evaluate("navigator.clipboard.readText()")
     with Page(browser, running, DESK, link.removeprefix(running.url + "/")) as page:
         settled(page, f"{bird} {cows}\n\n42\n{bird}")
+
+
+def test_without_a_mouse_words_are_reached_and_kept(browser: Any, running: Running, translator: Translator) -> None:
+    text = translator.translate([COWS]).texts[0]
+    with Page(browser, running, PHONE) as page:
+        page.keyboard.type(COWS)
+        settled(page, text)
+        seen = set()
+        for _ in range(10):
+            page.keyboard.press("Tab")
+            seen.add(page.evaluate("document.activeElement.textContent"))
+            assert fits(page)  # what is said below a word is on the screen, wherever the word is
+            if page.evaluate("document.activeElement.textContent") == text.split()[-1]:
+                break
+        assert set(text.split()) <= seen
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "prefix"
+        assert page.input_value("#prefix") == text[: text.rindex(" ") + 1]
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#release", state="hidden")
+
+
+def test_long_text_comes_in_parts(browser: Any, running: Running, translator: Translator) -> None:
+    """What is computed together is bounded, and what stands twice in the text is asked for once."""
+    sentences = [f"I see {number} birds." for number in range(90)]
+    asked: list[list[str]] = []
+    with Page(browser, running, DESK) as page:
+        page.on(
+            "request",
+            lambda sent: asked.append(sent.post_data_json["sources"]) if sent.url.endswith("/v1/translate") else None,
+        )
+        page.fill("#source", "\n".join([*sentences, sentences[0]]))
+        settled(page, "\n".join(translator.translate([*sentences, sentences[0]]).texts))
+    assert [source for some in asked for source in some] == sentences
+    assert len(asked) == 2
+    assert max(sum(map(len, some)) for some in asked) <= 1000
+
+
+def test_a_service_that_is_gone_is_said(browser: Any, translator: Translator) -> None:
+    with Running(Service([("en", "zu", translator)])) as short:
+        shown = Page(browser, short, PHONE)
+    shown.page.fill("#source", BIRD)
+    shown.page.wait_for_selector("#problem:not([hidden])")
+    assert shown.page.inner_text("#problem") == "The service cannot be reached; is it still running?"
+    assert shown.page.input_value("#source") == BIRD
+    assert shown.page.locator("#translation.stale").count() == 1
+    shown.context.close()
+
+
+def test_a_link_that_somebody_spoilt_shows_its_text(browser: Any, running: Running, translator: Translator) -> None:
+    (bird,) = translator.translate([BIRD]).texts
+    for choices in ("7", "null", '{"0": 1}', '{"0": ["", "x"]}', '{"0": ["", 99], "x": []}', '[["", -3]]', "{"):
+        spoilt = urlencode({"model": "none", "tab": "none", "text": BIRD, "choices": choices})
+        with Page(browser, running, DESK, f"#{spoilt}") as page:
+            if "99" in choices:
+                page.wait_for_selector("#alternatives li:last-child button[aria-pressed=true]")
+            else:
+                settled(page, bird)
 
 
 def test_a_pair_is_cut_and_scored_without_a_mouse(browser: Any, running: Running, translator: Translator) -> None:
@@ -182,11 +246,13 @@ def test_languages_are_picked_and_problems_shown(browser: Any, running: Running)
 def test_the_description_of_the_interfaces_is_shown(browser: Any, running: Running, translator: Translator) -> None:
     with Page(browser, running, DESK, "docs") as page:
         page.wait_for_selector("summary")
-        shown = [text.split()[1] for text in page.locator("summary code").all_text_contents()]
+        shown = [text.split()[1] for text in page.locator("summary code:first-child").all_text_contents()]
         assert {"/v1/translate", "/translate", "/v2/translate"} <= set(shown)
         asked = page.locator("details", has=page.get_by_text("POST /v1/translate", exact=True))
         asked.locator("summary").click()
         assert "hypotheses a sentence" in asked.inner_text()
+        assert asked.locator("summary code").all_text_contents() == ["POST /v1/translate", "ssmt translate"]
+        assert json.loads(asked.locator("textarea").input_value()) == {"model": "en-zu", "sources": ["a sentence"]}
         asked.locator("textarea").fill('{"model": "en-zu", "sources": ["I see a bird."]}')
         screenshot(page, "1280-docs")
         asked.get_by_role("button", name="Send").click()

@@ -85,7 +85,7 @@ async def translate(request: Request, service: ServiceOf, authorization: Authori
         raise Refusal(404, "There are no glossaries")
     source = asked.source_lang
     if not source:
-        likely = service.detect("\n".join(asked.text), asked.target_lang)
+        likely = service.detect(asked.text, asked.target_lang, asked.tag_handling or "text")
         if not likely:
             raise Refusal(400, "Value for 'target_lang' not supported.")
         source = likely[0][0]

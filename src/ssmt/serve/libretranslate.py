@@ -72,7 +72,7 @@ async def translate(request: Request, service: ServiceOf) -> Response:
     detected: list[dict[str, Any]] = []
     source = asked.source
     if source == AUTO:
-        likely = service.detect("\n".join(texts), asked.target)
+        likely = service.detect(texts, asked.target, asked.format)
         if not likely:
             raise Refusal(400, f"{asked.target} is not supported; targets are {', '.join(service.targets)}")
         source, confidence = likely[0]
@@ -105,7 +105,7 @@ async def detect(request: Request, service: ServiceOf) -> Response:
     caller_of(request, asked.api_key)
     service.limits.check_texts([asked.q], too_large=400)
     return JSONResponse(
-        [{"confidence": round(100 * share, 1), "language": code} for code, share in service.detect(asked.q)]
+        [{"confidence": round(100 * share, 1), "language": code} for code, share in service.detect([asked.q])]
     )
 
 

@@ -158,15 +158,17 @@ class Service:
             raise Refusal(400, f"{source} to {into} is not supported; to {into} there is {', '.join(of_target)}")
         return of_target[found]
 
-    def detect(self, text: str, target: str | None = None) -> list[tuple[str, float]]:
+    def detect(self, texts: Sequence[str], target: str | None = None, form: Form = "text") -> list[tuple[str, float]]:
         """The source languages that are served (into a target, if given), likeliest first, and how sure that is, of 1.
 
         No other language is ever named: a text of another one only fits badly."""
+        said = texts if form == "text" else [part.text for text in texts for part in fragments(text) if part.text]
+        text = normalise("\n".join(said))
         into = None if target is None else served(target, self.targets)
         best: dict[str, float] = {}
         for model in self.models.values():
             if target is None or model.target == into:
-                best[model.source] = max(best.get(model.source, 0.0), model.fit(normalise(text)))
+                best[model.source] = max(best.get(model.source, 0.0), model.fit(text))
         return sorted(best.items(), key=lambda item: -item[1])
 
     # Callers

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from ssmt.errors import LineError, UserError
@@ -72,11 +73,11 @@ class Waiting:
     input: Input
     arrived: float = field(default_factory=time.monotonic)
 
-    @property
+    @cached_property
     def length(self) -> int:
         return max(self.input.length, SHORT)
 
-    @property
+    @cached_property
     def cost(self) -> float:
         """Characters at the usual beam."""
         return self.length * self.ticket.operation.rows / USUAL_BEAM

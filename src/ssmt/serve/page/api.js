@@ -9,13 +9,21 @@ export function useKey(value) {
 }
 
 export async function get(path) {
-  return answered(await fetch(path));
+  return answered(await reached(path));
 }
 
 export async function post(path, body, signal) {
   const headers = { "Content-Type": "application/json" };
   if (key) headers.Authorization = `Bearer ${key}`;
-  return answered(await fetch(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+  return answered(await reached(path, { method: "POST", headers, body: JSON.stringify(body), signal }));
+}
+
+async function reached(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    throw error.name === "AbortError" ? error : new Error("The service cannot be reached; is it still running?");
+  }
 }
 
 async function answered(response) {
@@ -27,11 +35,29 @@ async function answered(response) {
   return content;
 }
 
+// What goes into one request, so that the first sentences of a long text are seen before the last are computed.
+const TOGETHER = 1000; // characters
+
+export function groups(sentences) {
+  const made = [];
+  let length = Infinity;
+  for (const sentence of sentences) {
+    if (length + sentence.source.length > TOGETHER) {
+      made.push([]);
+      length = 0;
+    }
+    made.at(-1).push(sentence);
+    length += sentence.source.length;
+  }
+  return made;
+}
+
 const remembered = new Map();
 
 // The n best translations of each source, given its beginning; what was asked before is not asked again.
 export async function translate(model, sentences, signal) {
-  const missing = sentences.filter(({ source, prefix }) => !remembered.has(translationKey(model, source, prefix)));
+  const wanted = new Map(sentences.map((one) => [translationKey(model, one.source, one.prefix), one]));
+  const missing = [...wanted].filter(([name]) => !remembered.has(name)).map(([, one]) => one);
   if (missing.length) {
     const { results } = await post(
       "v1/translate",
@@ -50,7 +76,8 @@ const cuts = new Map();
 // The probability of a cut after each character of each target.
 export async function posteriors(model, pairs, signal) {
   const nameOf = ([source, target]) => JSON.stringify([model, source, target]);
-  const missing = pairs.filter((pair) => !cuts.has(nameOf(pair)));
+  const wanted = new Map(pairs.map((pair) => [nameOf(pair), pair]));
+  const missing = [...wanted].filter(([name]) => !cuts.has(name)).map(([, pair]) => pair);
   if (missing.length) {
     const { results } = await post(
       "v1/posteriors",

@@ -7,6 +7,7 @@ const $ = (id) => document.getElementById(id);
 const FORM = "application/x-www-form-urlencoded";
 const EXAMPLES = { q: "text", sources: ["a sentence"], targets: ["a sentence"], texts: ["a text"], text: ["a text"] };
 let spec;
+let models;
 
 function resolved(schema) {
   return schema?.$ref ? schema.$ref.split("/").slice(1).reduce((inside, name) => inside[name], spec) : (schema ?? {});
@@ -26,7 +27,9 @@ function table(rows) {
   const made = element("table");
   for (const [name, type, initial, text] of rows) {
     const row = made.insertRow();
-    row.append(element("th", "", name), element("td", "", type), element("td", "faint", initial), element("td", "", text));
+    const about = element("td");
+    about.append(...prose(text));
+    row.append(element("th", "", name), element("td", "", type), element("td", "faint", initial), about);
   }
   const around = element("div", "table");
   around.append(made);
@@ -44,8 +47,15 @@ function fieldsOf(schema) {
 }
 
 function exampleOf(schema) {
-  const models = { source: "en", target: "zu", target_lang: "ZU" };
-  return Object.fromEntries((schema.required ?? []).map((name) => [name, EXAMPLES[name] ?? models[name] ?? ""]));
+  const [{ model, source, target }] = models;
+  const known = { ...EXAMPLES, source, target, target_lang: target.toUpperCase() };
+  const named = models.length > 1 && schema.properties.model ? { model } : {};
+  return { ...named, ...Object.fromEntries((schema.required ?? []).map((name) => [name, known[name] ?? ""])) };
+}
+
+// What stands between `these` is code.
+function prose(text) {
+  return text.split("`").map((part, row) => (row % 2 ? element("code", "", part) : part));
 }
 
 async function send(method, path, body, output) {
@@ -66,7 +76,7 @@ async function send(method, path, body, output) {
 function operation(path, method, about) {
   const made = element("details", "card");
   const title = element("summary");
-  title.append(element("code", "", `${method.toUpperCase()} ${path}`), ` ${about.description ?? about.summary}`);
+  title.append(element("code", "", `${method.toUpperCase()} ${path}`), " ", ...prose(about.description ?? about.summary));
   made.append(title);
   const parameters = about.parameters ?? [];
   if (parameters.length) {
@@ -102,7 +112,7 @@ async function start() {
   startTheme($("theme"));
   $("key").value = key;
   $("key").addEventListener("input", () => useKey($("key").value));
-  spec = await get("openapi.json");
+  [spec, models] = await Promise.all([get("openapi.json"), get("v1/models")]);
   const groups = new Map();
   for (const [path, methods] of Object.entries(spec.paths)) {
     for (const [method, about] of Object.entries(methods)) {

@@ -59,6 +59,12 @@ export function spoken(word) {
   return `${whole}, in segments: ${word.segments.map((segment, row) => segment + said(word.cuts[row])).join(", ")}`;
 }
 
+// What is said below a word stays on the screen.
+function toWhereRoomIs(word) {
+  const { left, right } = word.getBoundingClientRect();
+  word.classList.toggle("at-right", left + right > innerWidth);
+}
+
 // Draws segments into a parent; `choose` is called with the place of a word that is clicked.
 export function draw(parent, segments, posteriors, choose, kept = 0) {
   let hue = 0;
@@ -77,6 +83,7 @@ export function draw(parent, segments, posteriors, choose, kept = 0) {
     }
     shown.setAttribute("aria-label", spoken(word));
     if (describe(word)) shown.dataset.cuts = describe(word);
+    for (const event of ["pointerenter", "focus"]) shown.addEventListener(event, () => toWhereRoomIs(shown));
     const end = word.start + [...word.segments.join("")].length;
     if (kept && end <= kept) shown.classList.add("kept");
     word.segments.forEach((segment, row) => {

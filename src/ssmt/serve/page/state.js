@@ -1,6 +1,7 @@
 // What the page shows, as it stands in the address after the #: that part is never sent to the service.
 
-export const state = { tab: "translate", model: "", text: "", source: "", target: "" };
+// `choices` has, for each sentence by its number, its beginning and the place of its translation among the best.
+export const state = { tab: "translate", model: "", text: "", choices: "", source: "", target: "" };
 
 export function translationKey(model, source, prefix) {
   return JSON.stringify([model, source, prefix]);

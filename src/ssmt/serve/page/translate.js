@@ -1,10 +1,11 @@
 // The first tab: text, its translation in segments, other translations, and beginnings that are kept.
-import { post, posteriors, translate } from "./api.js";
+import { groups, post, posteriors, translate } from "./api.js";
 import { decimal, draw, element } from "./segments.js";
 import { state, whenPaused, writeState } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const share = (part) => (part < 0.005 ? "<1 %" : `${Math.round(100 * part)} %`);
+const LONG = 1500; // characters: the pane scrolls, as that of the source does
 const hasLetters = (text) => /\p{L}/u.test(text);
 
 let gaps = [""];
@@ -39,7 +40,7 @@ export function startTranslating(settings, showProblem) {
   $("release").addEventListener("click", () => begin(""));
   $("source").value = state.text;
   count();
-  update();
+  update(readChoices());
 }
 
 export function languagesChanged() {
@@ -50,6 +51,7 @@ export function languagesChanged() {
 
 function count() {
   const length = [...$("source").value].length;
+  $("count").classList.toggle("over", length > characterLimit);
   $("count").textContent = `${length.toLocaleString("en")} of ${characterLimit.toLocaleString("en")} characters`;
 }
 
@@ -75,9 +77,15 @@ async function busy(work) {
   $("translation").setAttribute("aria-busy", "true");
   try {
     await work(mine.signal);
-    if (mine === request) report("");
+    if (mine === request) {
+      report("");
+      $("translation").classList.remove("stale");
+    }
   } catch (error) {
-    if (error.name !== "AbortError") report(error.message);
+    if (error.name !== "AbortError") {
+      report(error.message);
+      $("translation").classList.add("stale"); // it may be of another text than the source's
+    }
   } finally {
     if (mine === request) {
       $("translation").setAttribute("aria-busy", "false");
@@ -86,14 +94,29 @@ async function busy(work) {
   }
 }
 
-function update() {
+// The choices of a link, which anybody may have written.
+function readChoices() {
+  try {
+    const said = Object.entries(JSON.parse(state.choices));
+    return new Map(said.map(([row, [prefix, chosen]]) => [Number(row), { prefix: String(prefix), chosen: Math.max(0, Number(chosen) || 0) }]));
+  } catch {
+    return new Map();
+  }
+}
+
+function writeChoices() {
+  const made = sentences.map(({ prefix, chosen }, row) => [row, [prefix, chosen]]).filter(([, [prefix, chosen]]) => prefix || chosen);
+  writeState({ choices: made.length ? JSON.stringify(Object.fromEntries(made)) : "" });
+}
+
+function update(choices = new Map()) {
   const text = $("source").value;
   return busy(async (signal) => {
     const [parts] = text.trim() ? (await post("v1/split", { model: state.model, texts: [text] }, signal)).results : [];
-    const old = new Map(sentences.map((sentence) => [sentence.source, sentence]));
+    const old = Map.groupBy(sentences, (sentence) => sentence.source);
     gaps = parts?.gaps ?? [""];
     sentences = (parts?.sentences ?? []).map(
-      (source) => old.get(source) ?? { source, prefix: "", record: null, chosen: 0, cuts: null },
+      (source, row) => old.get(source)?.shift() ?? { source, prefix: "", chosen: 0, ...choices.get(row), record: null, cuts: null },
     );
     if (active >= sentences.length) active = -1;
     if (active < 0) active = sentences.findIndex((sentence) => hasLetters(sentence.source));
@@ -101,16 +124,20 @@ function update() {
   });
 }
 
-// Translations and cuts of all sentences that lack them.
+// Translations and cuts of all sentences that lack them, some after the other.
 async function fill(signal) {
-  const wanting = sentences.filter((sentence) => hasLetters(sentence.source));
-  const records = await translate(state.model, wanting, signal);
-  wanting.forEach((sentence, row) => {
-    if (sentence.record !== records[row]) Object.assign(sentence, { record: records[row], chosen: 0 });
-  });
-  const written = wanting.filter((sentence) => best(sentence).translation.trim());
-  const pairs = written.map((sentence) => [sentence.source, best(sentence).translation]);
-  (await posteriors(state.model, pairs, signal)).forEach((row, place) => (written[place].cuts = row));
+  for (const some of groups(sentences.filter((sentence) => hasLetters(sentence.source)))) {
+    const records = await translate(state.model, some, signal);
+    some.forEach((sentence, row) => {
+      const chosen = sentence.record ? 0 : Math.min(sentence.chosen, records[row].n_best.length - 1);
+      if (sentence.record !== records[row]) Object.assign(sentence, { record: records[row], chosen });
+    });
+    const written = some.filter((sentence) => best(sentence).translation.trim());
+    const pairs = written.map((sentence) => [sentence.source, best(sentence).translation]);
+    (await posteriors(state.model, pairs, signal)).forEach((row, place) => (written[place].cuts = row));
+    show();
+  }
+  writeChoices();
 }
 
 function choose(row, place) {
@@ -139,6 +166,7 @@ function pick(place) {
 
 function show() {
   const output = $("translation");
+  const focused = [...output.querySelectorAll(".word")].indexOf(document.activeElement);
   output.replaceChildren(gaps[0]);
   sentences.forEach((sentence, row) => {
     const shown = element("span", row === active ? "sentence active" : "sentence");
@@ -147,13 +175,16 @@ function show() {
     else shown.append(sentence.source);
     output.append(shown, gaps[row + 1]);
   });
+  output.classList.toggle("long", wholeTranslation().length > LONG);
+  output.querySelectorAll(".word")[focused]?.focus();
+  $("copy").disabled = $("link").disabled = !sentences.length;
   showSentence();
 }
 
 function showSentence() {
   const sentence = sentences[active];
   $("sentence").hidden = !sentence?.record;
-  $("status").textContent = sureness();
+  $("status").replaceChildren(...sureness());
   if (!sentence?.record) return;
   $("sentence-source").textContent = sentence.source;
   if (document.activeElement !== $("prefix")) $("prefix").value = sentence.prefix;
@@ -180,7 +211,7 @@ function showSentence() {
 function sureness() {
   const done = sentences.filter((sentence) => sentence.record && best(sentence).translation);
   const characters = done.reduce((total, sentence) => total + [...best(sentence).translation].length, 0);
-  if (!characters) return "";
+  if (!characters) return [];
   const bits = done.reduce((total, sentence) => total - best(sentence).score, 0) / Math.LN2 / characters;
-  return `${bits.toFixed(2)} bits a character`;
+  return [element("span", "hidden", "Translated: "), `${bits.toFixed(2)} bits a character`];
 }
