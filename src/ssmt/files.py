@@ -30,6 +30,7 @@ from ssmt.errors import LineError, UserError
 STANDARD_STREAM = "-"
 LONGEST_LINE = 1 << 24  # bytes: what is longer is no text, and would fill the memory before anybody could say so
 LARGEST_DESCRIPTION = 1 << 26  # bytes of a model's file that is no tensor
+DEEPEST = 100  # lists in lists, of JSON
 TEMPORARY = ".tmp"
 COMPRESSED_BLOCK = 1 << 12  # bytes that are decompressed together: a few can become very many
 DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError)  # what decompressors raise
@@ -254,9 +255,15 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"{constant} is no number")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse)
     except RecursionError:
         raise ValueError("nested too deep") from None
+    level = [value]
+    for _ in range(DEEPEST):  # what Python can read, it cannot always write again
+        inside = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        if not (level := [one for several in inside for one in several]):
+            return value
+    raise ValueError("nested too deep")
 
 
 def as_json(value: Any, indent: int | None = None) -> str:

@@ -8,6 +8,8 @@ from typing import Any
 
 from ssmt.files import as_json, open_for_reading, parse_json, replacing, require_regular, whole_lines
 
+LARGEST = 1e100  # far beyond what a run measures; tables and plots can show what is smaller
+
 
 class NoLog:
     """Of a process that does not write."""
@@ -53,13 +55,21 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
                 line = parse_json(raw.decode("utf-8", errors="replace"))
             except ValueError:
                 continue
-            if isinstance(line, dict) and _is_number(line.get("update")) and _is_number(line.get("minutes", 0)):
+            if _is_ours(line):
                 lines.append(line)
     return lines
 
 
+def _is_ours(line: object) -> bool:
+    """A line of a run has numbers, and switches, and nothing inside of them; an infinite one was written as null."""
+    if not isinstance(line, dict) or isinstance(line.get("update"), bool):
+        return False
+    always = (line.get("update"), line.get("minutes", 0))
+    return all(map(_is_number, always)) and all(value is None or _is_number(value) for value in line.values())
+
+
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and abs(value) <= LARGEST
 
 
 def kept_bits(log: Sequence[dict[str, Any]]) -> float | None:
