@@ -31,6 +31,7 @@ STANDARD_STREAM = "-"
 LONGEST_LINE = 1 << 24  # bytes: what is longer is no text, and would fill the memory before anybody could say so
 LARGEST_DESCRIPTION = 1 << 26  # bytes of a model's file that is no tensor
 DEEPEST = 100  # lists in lists, of JSON
+LARGEST_NUMBER = 1e100  # that was measured
 TEMPORARY = ".tmp"
 COMPRESSED_BLOCK = 1 << 12  # bytes that are decompressed together: a few can become very many
 DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError)  # what decompressors raise
@@ -293,6 +294,11 @@ def is_text(value: object) -> bool:
 def count_in(text: str) -> int | None:
     """A count as files have it, none for what is no such number. (Python refuses thousands of digits with an error.)"""
     return int(text) if text.isdecimal() and len(text) <= 18 else None
+
+
+def is_number(value: object) -> bool:
+    """Whether this is a number such as programs measure, and neither a switch nor what no table or plot can show."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER
 
 
 def require_no_link(path: Path) -> None:

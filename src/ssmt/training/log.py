@@ -6,9 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ssmt.files import as_json, open_for_reading, parse_json, replacing, require_regular, whole_lines
-
-LARGEST = 1e100  # far beyond what a run measures; tables and plots can show what is smaller
+from ssmt.files import as_json, is_number, open_for_reading, parse_json, replacing, require_regular, whole_lines
 
 
 class NoLog:
@@ -62,14 +60,9 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
 
 def _is_ours(line: object) -> bool:
     """A line of a run has numbers, and switches, and nothing inside of them; an infinite one was written as null."""
-    if not isinstance(line, dict) or isinstance(line.get("update"), bool):
+    if not isinstance(line, dict) or not is_number(line.get("update")) or not is_number(line.get("minutes", 0)):
         return False
-    always = (line.get("update"), line.get("minutes", 0))
-    return all(map(_is_number, always)) and all(value is None or _is_number(value) for value in line.values())
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and abs(value) <= LARGEST
+    return all(value is None or isinstance(value, bool) or is_number(value) for value in line.values())
 
 
 def kept_bits(log: Sequence[dict[str, Any]]) -> float | None:
