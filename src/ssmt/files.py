@@ -9,6 +9,7 @@ import json
 import lzma
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -318,7 +319,8 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(TEMPORARY)
+    """Ours, and those that safetensors writes beside ours before it renames them."""
+    return (name.startswith(".") and name.endswith(TEMPORARY)) or re.fullmatch(r"\.tmp[A-Za-z0-9]{6}", name) is not None
 
 
 def temporary_beside(path: Path) -> Path:

@@ -222,6 +222,11 @@ class Corpus:
         for side, size in zip((self.source, self.target), sizes, strict=True):
             if len(side.ids) and int(side.ids.max()) >= size:
                 raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+        starts = {} if self.symbols is None else self.symbols.starts
+        if unknown := [str(code) for group in self.groups if starts and (code := group.target_language) not in starts]:
+            raise UserError(
+                f"{self.directory}: has text in {unknown[0]}, which the model does not know; begin a new run"
+            )
 
     @property
     def languages(self) -> list[str]:
