@@ -26,6 +26,7 @@ from ssmt.config import (
     read_config,
     with_settings,
 )
+from ssmt.config.layers import _preset_layers
 from ssmt.errors import UserError
 from ssmt.registry import KINDS, kind_of
 
@@ -116,6 +117,16 @@ def test_a_model_that_is_no_kind_takes_nothing_from_a_preset(tmp_path: Path) -> 
     for content in ("model: [ssmt]\n", "model:\n", "model: 3\n"):
         with pytest.raises(UserError, match=r"settings\.yaml: model: "):
             compose("tiny", written(tmp_path, content))
+
+
+def test_a_model_that_is_no_kind_is_not_written_out() -> None:
+    """Lists of lists, by YAML's aliases, are short in a file and endless in a message."""
+
+    class Endless:
+        def __format__(self, specification: str) -> str:
+            raise AssertionError("this would take the memory of the machine")
+
+    assert _preset_layers("tiny", Endless()) == [("preset tiny", PRESETS["tiny"])]
 
 
 # The printed YAML

@@ -27,8 +27,14 @@ from ssmt.files import (
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"{", b"[" * 100_000, b'{"a":' * 50_000, b"9" * 5000, b"NaN", b"[Infinity]", b"\xff", b'{"a": -Infinity}'],
-    ids=["empty", "open", "nested lists", "nested tables", "digits", "NaN", "Infinity", "not UTF-8", "inside"],
+    [
+        *(b"", b"{", b"[" * 100_000, b'{"a":' * 50_000, b"[" * 800 + b"]" * 800, b'{"a":' * 400 + b"1" + b"}" * 400),
+        *(b"9" * 5000, b"NaN", b"[Infinity]", b"\xff", b'{"a": -Infinity}'),
+    ],
+    ids=[
+        *("empty", "open", "nested lists", "nested tables", "whole lists", "whole tables"),
+        *("digits", "NaN", "Infinity", "not UTF-8", "inside"),
+    ],
 )
 def test_what_is_no_json_is_a_message_with_the_files_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "some.json"

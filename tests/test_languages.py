@@ -408,3 +408,14 @@ def test_one_language_alone_is_as_without_a_name(tmp_path: Path, data: DataConfi
         assert Translator.load(tmp_path / name, "cpu").languages == ()
     assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     assert json.loads((tmp_path / "named" / "config.json").read_text())["data"]["train"][0]["target_language"] == "aa"
+
+
+def test_prepared_text_in_a_language_that_the_model_lacks_is_refused(tmp_path: Path, data: DataConfig) -> None:
+    settings = [*SIZES, "training.max_updates=1", "training.chrf_sentences=0"]
+    run.begin(data, tmp_path / "run", compose("tiny", None, settings), Reporter())
+    groups = tmp_path / "run" / "data" / "train" / "groups.json"
+    listed = json.loads(groups.read_text())
+    listed[0][1] = "qq"
+    groups.write_text(json.dumps(listed))
+    with pytest.raises(UserError, match="has text in qq, which the model does not know"):
+        run.train(tmp_path / "run", torch.device("cpu"), Reporter())

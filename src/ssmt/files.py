@@ -9,6 +9,7 @@ import json
 import lzma
 import math
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -30,6 +31,8 @@ from ssmt.errors import LineError, UserError
 STANDARD_STREAM = "-"
 LONGEST_LINE = 1 << 24  # bytes: what is longer is no text, and would fill the memory before anybody could say so
 LARGEST_DESCRIPTION = 1 << 26  # bytes of a model's file that is no tensor
+DEEPEST = 100  # lists in lists, of JSON
+LARGEST_NUMBER = 1e100  # that was measured
 TEMPORARY = ".tmp"
 COMPRESSED_BLOCK = 1 << 12  # bytes that are decompressed together: a few can become very many
 DAMAGED = (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError, zstandard.ZstdError)  # what decompressors raise
@@ -254,9 +257,15 @@ def parse_json(text: str) -> Any:
         raise ValueError(f"{constant} is no number")
 
     try:
-        return json.loads(text, parse_constant=refuse)
+        value = json.loads(text, parse_constant=refuse)
     except RecursionError:
         raise ValueError("nested too deep") from None
+    level = [value]
+    for _ in range(DEEPEST):  # what Python can read, it cannot always write again
+        inside = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
+        if not (level := [one for several in inside for one in several]):
+            return value
+    raise ValueError("nested too deep")
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
@@ -288,6 +297,11 @@ def count_in(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= 18 else None
 
 
+def is_number(value: object) -> bool:
+    """Whether this is a number such as programs measure, and neither a switch nor what no table or plot can show."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_NUMBER
+
+
 def require_no_link(path: Path) -> None:
     """Refuse to write into a directory that is somewhere else."""
     if path.is_symlink():
@@ -305,7 +319,8 @@ def remove_leftovers(directory: Path) -> None:
 
 
 def _is_temporary(name: str) -> bool:
-    return name.startswith(".") and name.endswith(TEMPORARY)
+    """Ours, and those that safetensors writes beside ours before it renames them."""
+    return (name.startswith(".") and name.endswith(TEMPORARY)) or re.fullmatch(r"\.tmp[A-Za-z0-9]{6}", name) is not None
 
 
 def temporary_beside(path: Path) -> Path:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from ssmt.config import compose
+from ssmt.config import Config, compose
 from ssmt.errors import Stopped, UserError
 from ssmt.evaluation import sweep as sweeps
 from ssmt.evaluation.sweep_decoding import decoding_sweep, decoding_table
@@ -28,6 +29,8 @@ def test_a_sweep_from_python_has_a_point_for_each_search_and_beam(
         ("dynamic", 1), ("marginal", 1), ("mixture", 1),
     ]  # fmt: skip
     assert (results.points, results.failed) == (3, {})
+    with pytest.raises(UserError, match="cannot name a model here"):
+        decoding_sweep({"../toy": model_directory}, *texts, tmp_path, beams=[1], sentences=2, device="cpu")
     assert results.table == decoding_table(results.records, 2)
     assert capsys.readouterr() == ("", "")
     with pytest.raises(UserError, match="choose another directory"):
@@ -123,3 +126,43 @@ def test_bits_are_those_of_the_model_that_was_kept() -> None:
         {"update": 9, "average_bits_per_character": 1.45, "averaged": 2, "improved": True},
     ]
     assert [kept_bits(log[:n]) for n in range(4)] == [None, 1.5, 1.5, 1.45]
+
+
+def test_a_grid_that_nobody_can_mean_is_refused() -> None:
+    def configure(settings: Sequence[str]) -> Config:
+        return Config()
+
+    many = [parse_axis(f"{key}={','.join(map(str, range(101)))}") for key in ("training.seed", "text.lexicon_size")]
+    with pytest.raises(UserError, match="has 10,201 points"):
+        list(grid(many, configure))
+    with pytest.raises(UserError, match=r"lexicon_file=a_b and text\.lexicon_file=a/b are too alike"):
+        list(grid([parse_axis("text.lexicon_file=a/b,a_b")], configure))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("BLEU", "high"),
+        ("BLEU", True),
+        ("chrF", 10**400),
+        ("seconds", None),
+        ("signatures", {"BLEU": 1}),
+        ("values", {"seed": [1]}),
+    ],
+)
+def test_results_of_another_hand_are_refused(tmp_path: Path, name: str, value: object) -> None:
+    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"}, {"values": dict})
+    record = {"BLEU": 1, "chrF": 2.5, "seconds": 3, "signatures": {"BLEU": "x"}, "values": {"seed": "1"}}
+    directory.finish("point", record)
+    assert directory.results() == [record]
+    (tmp_path / "results" / "point.json").write_text(json.dumps(record | {name: value}))
+    with pytest.raises(UserError, match=rf"point\.json: has no {name} of a finished point"):
+        directory.results()
+
+
+def test_more_translations_than_sources_are_refused(tmp_path: Path) -> None:
+    directory = sweeps.SweepDirectory(tmp_path, {"kind": "test"}, {})
+    block = {"seconds": 1, "translations": ["a", "b"], "weights": "x"}
+    (tmp_path / "decoded" / "point.jsonl").write_text(json.dumps(block) + "\n")
+    with pytest.raises(UserError, match=r"point\.jsonl: has 2 lines of 1"):
+        directory.decode("point", "x", ["a"], list, Reporter())

@@ -5,34 +5,35 @@ A case is a function of the world and of a random generator, so that its number 
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import json
+import lzma
 import os
 import random
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import torch
-from typer.main import get_command
+import zstandard
 
-from tests.fuzz.mutations import ODD_NUMBERS, ODD_TEXTS, ODD_VALUES, mutate, odd_lines
-from tests.fuzz.world import KINDS, TINY, UPDATES
+from tests.fuzz.calls import ODD_ARGUMENTS, TRAIN, Case, calls, options_of
+from tests.fuzz.mutations import (
+    ODD_NUMBERS,
+    ODD_VALUES,
+    mutate,
+    odd_lines,
+    spoil_bytes,
+    spoil_json,
+    spoil_lines,
+)
+from tests.fuzz.world import INTERRUPTED, KINDS, LANGUAGES, TINY, UPDATES
 from tests.interop.original import Shape, checkpoint_of, random_tensors, write_files
 
 SEGMENTAL_SEARCHES = ("marginal", "dynamic", "mixture", "sample", "mbr")
-
-
-@dataclass
-class Case:
-    """A call of `ssmt` in a directory of its own."""
-
-    arguments: list[str]
-    stdin: bytes = b""
-    lines: int | None = None  # of standard output, where the call succeeds
-    json: str = ""  # "lines" or "whole", where standard output must be JSON
-    untouched: dict[Path, bytes] = field(default_factory=dict)  # files outside of the call's business
 
 
 Make = Callable[[Path, Path, random.Random], Case]
@@ -64,14 +65,16 @@ def text_call(model: str, place: Path, rng: random.Random, source: bytes, target
     as_json = rng.random() < 0.5
     options = ["--json"] if as_json else []
     pre = ["--pretokenised"] if model == "imported" and rng.random() < 0.5 else []
+    pre += ["--to", rng.choice(["xh", "zu", "zu", "ss"])] if model == LANGUAGES and rng.random() < 0.9 else []
     match rng.choice(["translate", "segment", "score"]):
         case "translate":
             if rng.random() < 0.5:
-                names = SEGMENTAL_SEARCHES if model in ("ssmt", "imported") else ("beam", "sample", "mbr")
+                names = SEGMENTAL_SEARCHES if model in ("ssmt", "imported", LANGUAGES) else ("beam", "sample", "mbr")
                 options += ["--search", rng.choice(names)]
             options += rng.choice([[], ["--beam", "1"], ["--n-best", "3"], ["--max-length", "12"], ["--int8"]])
             options += rng.choice([[], ["--segmented"]])
-            arguments = ["translate", model, "-i", "in.source", *options]
+            models = [model] * rng.choice([1, 1, 1, 2])
+            arguments = ["translate", *models, "-i", "in.source", *options]
             lines = _count(source)
         case "segment":
             options += rng.choice([[], ["--n-best", "4"], ["--method", "posterior"], ["--posteriors"]])
@@ -85,6 +88,7 @@ def text_call(model: str, place: Path, rng: random.Random, source: bytes, target
     return Case([*arguments, *pre], lines=lines, json="lines" if as_json else "")
 
 
+SERVING = b"Serving "
 SOME_SOURCES, SOME_TARGETS = (
     b"we see a bird.\nI carry 2 cows now.\n",
     b"tibona inyoni.\nnithw\xc3\xa1lako izinkomo ezi-2.\n",
@@ -92,7 +96,7 @@ SOME_SOURCES, SOME_TARGETS = (
 
 
 def spoilt_model(world: Path, place: Path, rng: random.Random) -> Case:
-    model = rng.choice([*KINDS, "imported", "ssmt"])
+    model = rng.choice([*KINDS, "imported", "ssmt", LANGUAGES])
     _copy(world, place, model)
     if rng.random() < 0.1:  # as models are that others made: without what says that file belongs to file
         (place / model / "model.safetensors").write_bytes(
@@ -103,23 +107,28 @@ def spoilt_model(world: Path, place: Path, rng: random.Random) -> Case:
         (place / model / "segmenter").symlink_to(rng.choice([".", "../dpe", "nowhere"]))
     else:
         mutate(rng.choice(_own_files(place / model)), rng)
-    if rng.random() < 0.15:
+    if rng.random() < 0.2:
         _copy(world, place, "files")
+        one = ["--set", "training.max_updates=1"]
         return Case(
             rng.choice(
                 [
+                    ["backtranslate", "--reverse", model, "--target", "files/test.source", "--output", "new.jsonl"],
+                    ["train", "--from", model, *TRAIN[1:3], *TRAIN[5:], *one],
+                    ["serve", f"en-zu={model}", "--port", "0"],
                     ["evaluate", "--model", model, "--source", "files/test.source", "--reference", "files/test.target"],
                     ["morphology", "--model", model, "--gold", "files/gold.tsv", "--json", "--threshold", "0.5"],
                     ["report", model, "--sentences", "2", "--samples", "5"],
                     ["doctor"],
                 ]
-            )
+            ),
+            ends_after=SERVING,
         )
     return text_call(model, place, rng, SOME_SOURCES, SOME_TARGETS)
 
 
 def spoilt_run(world: Path, place: Path, rng: random.Random) -> Case:
-    model = rng.choice(KINDS)
+    model = rng.choice([*KINDS, LANGUAGES])
     _copy(world, place, model)
     chosen = [path for path in _files(place / model) if path.suffix in (".safetensors", ".jsonl", ".npy", ".ids")]
     newest = sorted((place / model / "checkpoints").glob("update-*"))[-1:]
@@ -135,8 +144,25 @@ def spoilt_run(world: Path, place: Path, rng: random.Random) -> Case:
     return Case(arguments, untouched={outside: outside.read_bytes()})
 
 
+def spoilt_preparation(world: Path, place: Path, rng: random.Random) -> Case:
+    """A preparation that goes on after an interruption, and after something else."""
+    _copy(world, place, INTERRUPTED)
+    (place / "files").symlink_to(world / "files")
+    outside = place / "outside.txt"
+    outside.write_bytes(b"nothing of the program's\n" * 1000)
+    chosen = rng.choice(_files(place / INTERRUPTED))
+    if rng.random() < 0.2:
+        chosen.unlink()
+        chosen.symlink_to(outside)
+    else:
+        mutate(chosen, rng)
+    settings = [part for setting in TINY for part in ("--set", setting)]
+    call = ["train", "--output", INTERRUPTED, *TRAIN[3:], *settings]
+    return Case(call, untouched={outside: outside.read_bytes()})
+
+
 def odd_text(world: Path, place: Path, rng: random.Random) -> Case:
-    model = rng.choice([*KINDS, "imported"])
+    model = rng.choice([*KINDS, "imported", LANGUAGES])
     (place / model).symlink_to(world / model)
     source, target = odd_lines(rng), odd_lines(rng)
     if rng.random() < 0.7:  # as many lines on either side
@@ -148,7 +174,8 @@ def odd_text(world: Path, place: Path, rng: random.Random) -> Case:
 def odd_corpus(world: Path, place: Path, rng: random.Random) -> Case:
     """Odd text in the verbs that read more than a model's lines."""
     _copy(world, place, "files")
-    (place / "ssmt").symlink_to(world / "ssmt")
+    for name in ("ssmt", LANGUAGES):
+        (place / name).symlink_to(world / name)
     for path in rng.sample(_files(place / "files"), 2):
         if rng.random() < 0.5:
             path.write_bytes(odd_lines(rng, 30))
@@ -157,7 +184,66 @@ def odd_corpus(world: Path, place: Path, rng: random.Random) -> Case:
     for path in (place / "files").iterdir():  # a user's stream is waited for: that is no hang
         if not path.is_file() or path.is_symlink() or path.stat().st_size > 1 << 30:
             path.unlink() if not path.is_dir() else path.rmdir()
-    return Case(list(rng.choice(_calls())))
+    return Case(list(rng.choice(calls())), ends_after=SERVING)
+
+
+def odd_pairs(world: Path, place: Path, rng: random.Random) -> Case:
+    """Files of sentence pairs in every format, compressed or not, spoilt before that, after it, or both."""
+    (place / "ssmt").symlink_to(world / "ssmt")
+    pairs = [
+        line.split("\t")[:2] for line in (world / "files" / "train.tsv").read_text(encoding="utf-8").split("\n")[:-1]
+    ]
+    ending, content = _written(pairs, rng)
+    if rng.random() < 0.7:
+        content = rng.choice([spoil_lines, spoil_bytes])(content, rng)
+    pack, packed = rng.choice([*COMPRESSED.items(), ("", bytes)])
+    content = packed(content)
+    if rng.random() < 0.3:
+        content = spoil_bytes(content, rng)
+    name = f"text{rng.choice([ending, ending, ''])}{rng.choice([pack, pack, ''])}"
+    (place / name).write_bytes(content)
+    settings = [part for setting in [*TINY, "training.max_updates=1"] for part in ("--set", setting)]
+    settings += rng.choice([[], ["--set", "text.skip_bad_lines=true"]])
+    corpora = {part: [{"pairs": name, "source_language": "en", "weight": 2}] for part in ("train", "valid")}
+    described = json.dumps({"data": corpora}).encode()
+    (place / "corpora.yaml").write_bytes(spoil_json(described, rng) if rng.random() < 0.5 else described)
+    return Case(
+        rng.choice(
+            [
+                ["clean", "--pairs", name, "--output", rng.choice(["new.tsv", "new.jsonl"]), "--report", "report.json"],
+                ["train", "--output", "new", "--preset", "tiny", "--pairs", name, "--valid-pairs", name, *settings],
+                ["train", "--output", "new", "--preset", "tiny", "--config", "corpora.yaml", *settings],
+                ["evaluate", "--model", "ssmt", "--pairs", name, "--samples", "0"],
+            ]
+        )
+    )
+
+
+COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
+    ".gz": gzip.compress,
+    ".bz2": bz2.compress,
+    ".xz": lzma.compress,
+    ".zst": zstandard.compress,
+}
+
+
+def _written(pairs: list[list[str]], rng: random.Random) -> tuple[str, bytes]:
+    """Pairs in some format, by its ending."""
+    ending = rng.choice([".tsv", ".jsonl", ".tmx"])
+    if ending == ".tsv":
+        lines = ["\t".join(pair) for pair in pairs]
+    elif ending == ".jsonl":
+        records = [{"source": source, "target": target} for source, target in pairs]
+        lines = [json.dumps(record) for record in records]
+        if rng.random() < 0.5:
+            lines[rng.randrange(len(lines))] = spoil_json(json.dumps(rng.choice(records)).encode(), rng).decode()
+    else:
+        units = [
+            f'<tu><tuv xml:lang="en"><seg>{source}</seg></tuv><tuv xml:lang="zu"><seg>{target}</seg></tuv></tu>'
+            for source, target in pairs
+        ]
+        lines = ['<?xml version="1.0"?>', '<tmx><header srclang="en"/><body>', *units, "</body></tmx>"]
+    return ending, "".join(f"{line}\n" for line in lines).encode()
 
 
 def odd_setting(world: Path, place: Path, rng: random.Random) -> Case:
@@ -177,7 +263,7 @@ def odd_setting(world: Path, place: Path, rng: random.Random) -> Case:
         for setting in settings
         for part in ("--set", setting.replace("\x00", "").encode("utf-8", "replace").decode())
     ]
-    return Case([*_TRAIN, *given])
+    return Case([*TRAIN, *given])
 
 
 @cache
@@ -191,115 +277,13 @@ def _settings() -> list[str]:
     return known
 
 
-_TRAIN = ["train", "--output", "new", "--preset", "tiny"]
-for _part in ("", "valid-"):
-    for _side in ("source", "target"):
-        _TRAIN += [f"--{_part}{_side}", f"files/{'valid' if _part else 'train'}.{_side}"]
-
-
-ODD_ARGUMENTS = [
-    *ODD_TEXTS,
-    *(
-        "ssmt",
-        "bpe",
-        "files",
-        "files/test.source",
-        "nowhere/at/all",
-        ".",
-        "/",
-        "/dev/null",
-        "/dev/full",
-        "-",
-        "x" * 300,
-    ),
-    *("cpu:00", "cpu:0", "cuda:99", "mps", "cpu:٠", "a=b=c", "=", "{", "1", "-1", "\udcff", "a.png", "out.html"),
-    *("paper", "characters", "posterior", "small", "text.lexicon_size=10,20", "network.width=x", "no.such=1,2"),
-]
-
-
-@cache
-def _calls() -> list[tuple[str, ...]]:
-    """Every verb, as somebody would call it."""
-    tiny = [part for setting in TINY for part in ("--set", setting)]
-    one = ["--set", "training.max_updates=1"]
-    sweep = ["--output", "sweep", "--model", "ssmt", "--beam", 1, 2, "--search", "marginal"]
-    grid = ["--output", "sweep", "--grid", "network.feedforward=8,16"]
-    test = ["--source", "files/test.source", "--target", "files/test.target"]
-    text = [
-        "--train",
-        "files/train.target",
-        "--test-source",
-        "files/valid.source",
-        "--test-target",
-        "files/valid.target",
-    ]
-    return [
-        tuple(map(str, call))
-        for call in (
-            ["translate", "ssmt", "-i", "files/test.source"],
-            ["translate", "ssmt", "-i", "files/test.source", "--search", "sample", "--prefix", "files/test.target"],
-            ["segment", "ssmt", *test, "--method", "posterior"],
-            ["segment", "ssmt", "--target", "files/test.target"],
-            ["score", "ssmt", *test],
-            [*_TRAIN, *tiny, *one],
-            ["evaluate", "--reference", "files/test.target", "--hypothesis", "a=files/test.source", "--samples", 10],
-            ["evaluate", "--reference", "files/test.target", "--model", "ssmt", "--source", "files/test.source"],
-            ["evaluate", "--reference", "files/test.target", "--hypothesis", "files/test.source", "files/test.target"],
-            [
-                "evaluate",
-                "--reference",
-                "files/test.target",
-                "--hypothesis",
-                "files/test.source",
-                "--subset",
-                "files/subset.lines",
-            ],
-            [
-                "morphology",
-                "--gold",
-                "files/gold.tsv",
-                "--model",
-                "ssmt",
-                "--samples",
-                10,
-                "--tune-on",
-                "files/gold.tsv",
-            ],
-            ["morphology", "--gold", "files/gold.tsv", "--segmented", "files/segmented.txt"],
-            ["compositional", *text, "--output", "subsets", "--morphemes", "files/words.tsv", "--size", 5],
-            ["compositional", *text, "--output", "subsets", "--segmenter", "ssmt", "--size", 5],
-            ["sweep", "decode", *sweep, "--source", "files/test.source", "--reference", "files/test.target"],
-            ["sweep", "train", *_TRAIN[5:], *grid, "--preset", "tiny", *tiny, *one, "--sentences", 2],
-            ["report", "ssmt", "--sentences", 2, "--samples", 5, "--gold", "files/gold.tsv"],
-            ["demo", "--write-corpus", "corpus", "--sentences", 200, "--held-out", 5],
-            ["config"],
-            ["doctor"],
-        )
-    ]
-
-
-@cache
-def _options(verbs: tuple[str, ...]) -> list[tuple[str, bool]]:
-    """The options of a verb, and whether each is a switch."""
-    from ssmt.cli import app
-
-    command: Any = get_command(app)
-    for verb in verbs:
-        command = command.commands[verb]
-    return [
-        (option.opts[0], bool(getattr(option, "is_flag", False)))
-        for option in command.params
-        if option.opts[0].startswith("--") and option.opts[0] != "--help"
-    ]
-
-
 def odd_option(world: Path, place: Path, rng: random.Random) -> Case:
-    for name in ("files", "ssmt", "bpe"):
+    for name in ("files", "ssmt", "bpe", LANGUAGES):
         (place / name).symlink_to(world / name)
-    call = list(rng.choice(_calls()))
+    call = list(rng.choice(calls()))
     verbs = tuple(call[: 2 if call[0] == "sweep" else 1])
     for _ in range(rng.choice([1, 1, 2])):
-        option, is_switch = rng.choice(_options(verbs) or [("--preset", False)])
+        option, is_switch = rng.choice(options_of(verbs) or [("--preset", False)])
         if is_switch:
             call.append(option)
             continue
@@ -308,11 +292,12 @@ def odd_option(world: Path, place: Path, rng: random.Random) -> Case:
             place_of = call.index(option)
             del call[place_of : place_of + 2]
         call += [option, value.replace("\x00", "")]
-    json = "--json" in call and "-o" not in call and "--output" not in call
+    as_json = "--json" in call and "-o" not in call and "--output" not in call
     return Case(
         call,
         stdin=b"we see.\n",
-        json=("lines" if verbs[0] in ("translate", "segment", "score") else "whole") if json else "",
+        json=("lines" if verbs[0] in ("translate", "segment", "score") else "whole") if as_json else "",
+        ends_after=SERVING,
     )
 
 
@@ -363,26 +348,30 @@ def spoilt_sweep(world: Path, place: Path, rng: random.Random) -> Case:
     """A sweep that goes on in a directory that something has happened to."""
     for name in ("files", "ssmt"):
         (place / name).symlink_to(world / name)
-    call = next(list(call) for call in _calls() if call[:2] == ("sweep", "decode"))
+    call = next(list(call) for call in calls() if call[:2] == ("sweep", "decode"))
     folder = place / "sweep"
     for inner in ("results", "decoded"):
         (folder / inner).mkdir(parents=True)
     (folder / "sweep.json").write_text("{}")
-    (folder / "results" / "ssmt.marginal.beam-1.json").write_text('{"model": "ssmt", "beam": 1, "weights": "x"}')
+    finished = {"model": "other", "search": "marginal", "beam": 1, "weights": "x", "seconds": 1.5}
+    finished |= {"BLEU": 2.5, "chrF": 3, "signatures": {"BLEU": "a", "chrF": "b"}}
+    (folder / "results" / "other.marginal.beam-1.json").write_text(json.dumps(finished))
     (folder / "decoded" / "ssmt.marginal.beam-2.jsonl").write_text(
         '{"seconds": 1, "translations": ["a"], "weights": "x"}\n'
     )
-    mutate(rng.choice(_files(folder)), rng)
     if rng.random() < 0.7:
-        (folder / "sweep.json").unlink(missing_ok=True)
+        (folder / "sweep.json").unlink()
+    mutate(rng.choice(_files(folder)), rng)
     return Case(call)
 
 
 SORTS: list[tuple[Make, int]] = [
     (spoilt_model, 30),
     (spoilt_run, 14),
+    (spoilt_preparation, 4),
     (odd_text, 18),
     (odd_corpus, 6),
+    (odd_pairs, 8),
     (odd_setting, 12),
     (odd_option, 16),
     (spoilt_import, 8),

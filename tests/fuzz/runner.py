@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.fuzz.cases import Case, case
+from tests.fuzz.calls import Case
+from tests.fuzz.cases import case
 
 SECONDS = 60.0  # a hang is what takes longer, on a busy machine too
 MEMORY = 1 << 30  # bytes beyond what the program takes with everything imported
@@ -97,8 +98,10 @@ def call(case: Case, place: Path, name: str) -> NoReturn:
 def outcome(case: Case, place: Path) -> tuple[int | None, int]:
     """The status of a call, none if it did not end; and its peak of memory beyond that of its parent."""
     before = resident()
+    said = place / ".err"
+    said.write_bytes(b"")
     child = start(case, place)
-    waited, pause = 0.0, 0.002
+    waited, pause, is_ended = 0.0, 0.002, not case.ends_after
     while True:
         ended, status, usage = os.wait4(child, os.WNOHANG)
         if ended:
@@ -107,6 +110,9 @@ def outcome(case: Case, place: Path) -> tuple[int | None, int]:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None, 0
+        if not is_ended and case.ends_after in said.read_bytes():
+            os.kill(child, signal.SIGTERM)
+            is_ended = True
         time.sleep(pause)
         waited, pause = waited + pause, min(0.05, pause * 1.2)
 
@@ -191,8 +197,10 @@ def import_everything() -> None:
     import matplotlib.pyplot
     import torch
 
+    import ssmt.backtranslation
     import ssmt.cli
     import ssmt.demo.comparison
+    import ssmt.ensemble
     import ssmt.evaluation.report
     import ssmt.evaluation.sweep_decoding
     import ssmt.evaluation.sweep_training

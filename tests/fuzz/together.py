@@ -6,6 +6,7 @@ python -m tests.fuzz.together --pairs 20 --kills 100
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 import random
 import shutil
@@ -19,9 +20,9 @@ from safetensors.torch import load_file
 from torch import equal
 
 from ssmt.translator import Translator
-from tests.fuzz.cases import Case
+from tests.fuzz.calls import Case
 from tests.fuzz.runner import import_everything, start
-from tests.fuzz.world import TINY, build
+from tests.fuzz.world import KINDS, TINY, build
 
 UPDATES = 12
 
@@ -60,8 +61,9 @@ def difference(one: Path, other: Path) -> str | None:
 
 
 def run_alone(world: Path, place: Path, kind: str = "ssmt") -> Path:
-    assert wait(start(train(world, "alone", kind=kind), place, "alone")) == 0, (place / "alone.err").read_text()
-    return place / "alone"
+    name = f"alone-{kind}"
+    assert wait(start(train(world, name, kind=kind), place, name)) == 0, (place / f"{name}.err").read_text()
+    return place / name
 
 
 def meet(world: Path, place: Path, alone: Path, rng: random.Random, name: str) -> str | None:
@@ -82,12 +84,12 @@ def meet(world: Path, place: Path, alone: Path, rng: random.Random, name: str) -
 
 
 def kill(
-    world: Path, place: Path, alone: Path, rng: random.Random, name: str, seconds: float
+    world: Path, place: Path, alone: Path, rng: random.Random, name: str, seconds: float, kind: str
 ) -> tuple[int, str | None]:
     """A run that is killed at random moments until it is over: how often, and what went wrong, if anything did."""
     kills = 0
     while True:
-        child = start(train(world, name, "--resume"), place, name)
+        child = start(train(world, name, "--resume", kind=kind), place, name)
         deadline = time.monotonic() + rng.random() * seconds
         while (ended := os.waitpid(child, os.WNOHANG))[0] == 0 and time.monotonic() < deadline:
             time.sleep(0.002)
@@ -103,6 +105,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=20)
     parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kinds", nargs="*", default=KINDS, help="of the models whose training is killed")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     import_everything()
@@ -111,19 +114,27 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="together") as name:
         place, world = Path(name), Path(name) / "world"
         build(world)
-        begun = time.monotonic()
-        alone = run_alone(world, place)
-        seconds = time.monotonic() - begun
+        if options.pairs:
+            alone = run_alone(world, place)
         for number in range(options.pairs):
             problem = meet(world, place, alone, rng, f"pair-{number}")
             wrong += problem is not None
             print(f"pair {number}: {problem or 'one winner, the same as alone'}", flush=True)
-        kills = number = 0
-        while kills < options.kills:
-            count, problem = kill(world, place, alone, rng, f"kill-{number}", seconds)
-            kills, number, wrong = kills + count, number + 1, wrong + (problem is not None)
-            print(f"run {number}, killed {count} times: {problem or 'the same as alone'}", flush=True)
-            shutil.rmtree(place / f"kill-{number - 1}")
+            shutil.rmtree(place / f"pair-{number}")
+        undisturbed: dict[str, tuple[Path, float]] = {}
+        kills = 0
+        for number in itertools.count():
+            if kills >= options.kills:
+                break
+            kind = rng.choice(options.kinds)
+            if kind not in undisturbed:
+                begun = time.monotonic()
+                undisturbed[kind] = run_alone(world, place, kind), time.monotonic() - begun
+            alone, seconds = undisturbed[kind]
+            count, problem = kill(world, place, alone, rng, f"kill-{number}", seconds, kind)
+            kills, wrong = kills + count, wrong + (problem is not None)
+            print(f"run {number} ({kind}), killed {count} times: {problem or 'the same as alone'}", flush=True)
+            shutil.rmtree(place / f"kill-{number}")
     print(f"{options.pairs} pairs, {kills} kills: {wrong} differences")
     sys.exit(1 if wrong else 0)
 

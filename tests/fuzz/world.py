@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import itertools
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 import torch
 
-from ssmt.config import changed, compose
+from ssmt.config import CorpusConfig, DataConfig, changed, compose
 from ssmt.interop.fairseq import import_fairseq
 from ssmt.progress import Reporter
+from ssmt.text.corpus import CorpusWriter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
 from tests.conftest import OBJECTS, SUBJECTS, TENSES, VERBS
@@ -22,6 +25,8 @@ TINY = [
     *("training.validate_every=2", "training.chrf_sentences=3", "training.max_updates=4"),
 ]
 KINDS = ("ssmt", "bpe", "ulm", "dpe")
+LANGUAGES = "languages"  # a model of two: xh and zu
+INTERRUPTED = "interrupted"  # a run that has not ended its preparation
 UPDATES = 4
 
 
@@ -36,9 +41,26 @@ def build(directory: Path) -> None:
             config = changed(config, {"network": {"ngram_inputs": True}, "training": {"average_last": 2}}, "fuzz")
         run.begin(TrainingFiles(*names), directory / kind, config, Reporter())
         run.train(directory / kind, torch.device("cpu"), Reporter())
+    corpora = {part: (CorpusConfig(pairs=(str(files / f"{part}.tsv"),)),) for part in ("train", "valid")}
+    config = compose("tiny", settings=[*TINY, "text.source_language=en"])
+    run.begin(DataConfig(**corpora), directory / LANGUAGES, config, Reporter())
+    run.train(directory / LANGUAGES, torch.device("cpu"), Reporter())
+    _begin_and_interrupt(TrainingFiles(*names), directory / INTERRUPTED)
     (directory / "fairseq").mkdir()
     original = write_files(directory / "fairseq", checkpoint_of(random_tensors(Shape(), 1), Shape().options(), "cfg"))
     import_fairseq(*original.arguments(directory / "imported"))
+
+
+def _begin_and_interrupt(files: TrainingFiles, directory: Path) -> None:
+    """A run whose preparation has saved what it had, and ended."""
+
+    def interrupt(writer: CorpusWriter) -> None:
+        writer.save()
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched, suppress(KeyboardInterrupt):
+        patched.setattr(CorpusWriter, "finish", interrupt)
+        run.begin(files, directory, compose("tiny", settings=TINY), Reporter())
 
 
 def write_texts(files: Path) -> None:
@@ -51,6 +73,8 @@ def write_texts(files: Path) -> None:
     for name, chosen in parts.items():
         for ending, side in zip(("source", "target"), zip(*chosen, strict=True), strict=True):
             (files / f"{name}.{ending}").write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+        rows = [f"{source}\t{target}\t{('xh', 'zu')[row % 2]}\n" for row, (source, target) in enumerate(chosen)]
+        (files / f"{name}.tsv").write_text("".join(rows), encoding="utf-8")
     morphemes = {
         f"{SUBJECTS[s]}{VERBS[v]}{TENSES[t]}": f"{SUBJECTS[s]}-{VERBS[v]}-{TENSES[t]}"
         for s, v, t in itertools.product(SUBJECTS, VERBS, TENSES)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from ssmt.errors import UserError
-from ssmt.serve import limits
+from ssmt.serve import keys, limits
 from ssmt.serve.keys import Keys, add_key, digest_of, read_keys, today
 from ssmt.serve.limits import Accounts, Refusal
 
@@ -25,15 +28,15 @@ def test_a_key_is_kept_as_a_hash_that_others_cannot_read(tmp_path: Path) -> None
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert len(secret) >= 43  # 256 bits
     other = add_key(path, "other", None)
-    keys = Keys(path)
-    assert (keys.name_of(secret), keys.name_of(other), keys.name_of(secret[:-1])) == ("weblate", "other", None)
+    names = Keys(path)
+    assert (names.name_of(secret), names.name_of(other), names.name_of(secret[:-1])) == ("weblate", "other", None)
     with pytest.raises(UserError, match="has a key called other already"):
         add_key(path, "other", None)
     with pytest.raises(UserError, match="is over"):
         add_key(path, "late", today() - timedelta(days=1))
     with pytest.raises(UserError, match="cannot name a key"):
         add_key(path, "two words", None)
-    with pytest.raises(UserError, match="is a directory"):
+    with pytest.raises(UserError, match="Is a directory"):
         add_key(tmp_path, "directory", None)
     with pytest.raises(UserError, match="cannot be written"):
         add_key(tmp_path / "nowhere" / "keys", "name", None)
@@ -54,19 +57,56 @@ def test_bad_lines_are_named(tmp_path: Path, line: str, message: str) -> None:
         read_keys(tmp_path / "keys")
 
 
+def test_keys_are_added_to_a_file_without_a_last_line_end(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_text(f"first {DIGEST} never", encoding="utf-8")
+    secret = add_key(path, "second", None)
+    assert [key.name for key in read_keys(path)] == ["first", "second"]
+    assert Keys(path).name_of(secret) == "second"
+
+
+def test_of_several_who_add_a_key_of_one_name_at_once_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_slowly(path: Path) -> list[keys.Key]:
+        found = read_keys(path)
+        time.sleep(0.01)  # so that the others come in between, if they can
+        return found
+
+    (tmp_path / "keys").touch()
+    monkeypatch.setattr(keys, "read_keys", read_slowly)
+
+    def add(number: int) -> bool:
+        try:
+            add_key(tmp_path / "keys", "weblate", None)
+        except UserError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(5) as threads:
+        assert sum(threads.map(add, range(5))) == 1
+    assert [key.name for key in read_keys(tmp_path / "keys")] == ["weblate"]
+
+
+@pytest.mark.parametrize("content", [b"a sentence of mine\n", gzip.compress(b"")], ids=["text", "gzip"])
+def test_no_key_is_added_to_what_is_no_file_of_keys(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "text").write_bytes(content)
+    with pytest.raises(UserError, match="text, line 1"):
+        add_key(tmp_path / "text", "name", None)
+    assert (tmp_path / "text").read_bytes() == content
+
+
 def test_a_file_that_is_being_written_changes_nothing(tmp_path: Path) -> None:
     path = tmp_path / "keys"
     path.write_text("# nobody\n\n", encoding="utf-8")
     with pytest.raises(UserError, match="has no key"):
         Keys(path)
     path.write_text(f"first {DIGEST} never\n", encoding="utf-8")
-    keys = Keys(path)
+    names = Keys(path)
     path.write_text("fir", encoding="utf-8")
-    assert keys.name_of("secret") == "first"
+    assert names.name_of("secret") == "first"
     path.unlink()
-    assert keys.name_of("secret") == "first"
+    assert names.name_of("secret") == "first"
     path.write_text(f"second {DIGEST} never\n", encoding="utf-8")
-    assert keys.name_of("secret") == "second"
+    assert names.name_of("secret") == "second"
 
 
 def test_allowances_fill_up_steadily(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,4 +112,6 @@ def test_bad_calls_of_clean(ssmt: Ssmt, tmp_path: Path, good: list[tuple[str, st
     refused(ssmt("clean", *both), "Give --output, or --output-source and --output-target")
     refused(ssmt("clean", *both, "--output", tmp_path / "a.tsv"), "a.tsv: is read here and would be replaced")
     refused(ssmt("clean", *both, "--output", tmp_path / "a.txt"), "a.txt: pairs are written as .tsv or .jsonl")
+    same = ["--output", tmp_path / "b.tsv", "--rejected", f"{tmp_path}/./b.tsv"]
+    refused(ssmt("clean", *both, *same), "Two outputs have the same name")
     refused(ssmt("clean", "--source", tmp_path / "a.tsv", "--output", tmp_path / "b.tsv"), "as many files of one side")

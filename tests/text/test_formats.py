@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from ssmt.config import CorpusConfig, TextConfig
 from ssmt.errors import UserError
 from ssmt.files import keeping_streams
+from ssmt.text import formats
 from ssmt.text.corpus import Corpus, write_corpus
 from ssmt.text.formats import RawPair, format_of, stream_pairs
 from ssmt.text.pairs import Group, Pair, PairReader, repetitions
@@ -223,8 +224,31 @@ BROKEN: dict[str, dict[str, str]] = {
         "<tu></tuv>": "not TMX \\(mismatched tag\\)",
         "&nbsp;": "not TMX \\(undefined entity\\)",
         "\x01": "not TMX",
+        "<a>" * 200: "more than 100 tags inside each other",
     },
 }
+
+
+@pytest.mark.parametrize(
+    ("begins", "goes_on", "message"),
+    [
+        ("<tmx><!-- ", "x", "a tag or comment of more than"),
+        ("<tmx><tu a='", "x", "a tag or comment of more than"),
+        ("<tmx><", "x", "a tag or comment of more than"),
+        ("<tmx><tu><tuv xml:lang='en'><seg>", "x", "a <tu> of more than"),
+        ("<tmx><tu>", "<tuv xml:lang='en'><seg>we see</seg></tuv>", "a <tu> of more than"),
+        ('<?xml version="1.0" encoding="klingon"?><tmx>', "", "unknown encoding: klingon"),
+    ],
+)
+def test_what_does_not_end_is_not_kept(
+    tmp_path: Path, begins: str, goes_on: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A small compressed file can hold very much."""
+    monkeypatch.setattr(formats, "LONGEST_LINE", 1 << 18)
+    path = tmp_path / "text.tmx.gz"
+    path.write_bytes(gzip.compress((begins + goes_on * (3 << (20 if goes_on == "x" else 15))).encode()))
+    with pytest.raises(UserError, match=rf"text\.tmx\.gz, line 1: .*{message}"):
+        list(stream_pairs(corpus_of(path)))
 
 
 @pytest.mark.parametrize(("ending", "line", "message"), [(e, line, m) for e in BROKEN for line, m in BROKEN[e].items()])

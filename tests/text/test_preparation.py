@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ssmt.config import TextConfig
+from ssmt.config import DataConfig, TextConfig
 from ssmt.errors import Unfinished, UserError
 from ssmt.progress import Reporter
 from ssmt.text import corpus, preparation
@@ -255,6 +255,57 @@ def test_what_was_prepared_from_other_text_is_not_gone_on_with(tmp_path: Path, t
     prepare(toy_files, CONFIG, tmp_path / "data", Listener())
     prepare(toy_files, CONFIG, tmp_path / "expected", Listener())
     assert contents(tmp_path / "data") == contents(tmp_path / "expected")
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_nor_what_has_another_validation_text_or_other_weights(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    valid = toy_files.data.valid[0]
+    others = {
+        "valid": DataConfig(train=toy_files.data.train, valid=toy_files.data.train),
+        "weight": DataConfig(train=(toy_files.data.train[0].model_copy(update={"weight": 2.0}),), valid=(valid,)),
+    }
+    for name, data in others.items():
+        with pytest.raises(PowerCut):
+            prepare(toy_files, CONFIG, tmp_path / name, CutOff("encoding valid", 1))
+        prepare(data, CONFIG, tmp_path / name, Listener())
+        prepare(data, CONFIG, tmp_path / f"{name}-expected", Listener())
+        assert contents(tmp_path / name) == contents(tmp_path / f"{name}-expected"), name
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+@pytest.mark.parametrize(
+    "progress",
+    [
+        b"",
+        b"[]",
+        b'{"pairs": 14}',
+        b'{"pairs": "14", "sizes": {}}',
+        b'{"pairs": 14, "sizes": {"target.ids": -1}}',
+        b'{"pairs": 14, "sizes": {"target.ids": 1000000000}}',
+        b'{"pairs": 14, "sizes": {"nothing": 1}}',
+        b"\xff",
+    ],
+)
+def test_what_was_saved_and_spoilt_is_done_anew(tmp_path: Path, toy_files: TrainingFiles, progress: bytes) -> None:
+    with pytest.raises(PowerCut):
+        prepare(toy_files, CONFIG, tmp_path / "data", CutOff("encoding train", 40))
+    (tmp_path / "data" / "train.unfinished" / "progress.json").write_bytes(progress)
+    prepare(toy_files, CONFIG, tmp_path / "data", Listener())
+    prepare(toy_files, CONFIG, tmp_path / "expected", Listener())
+    assert contents(tmp_path / "data") == contents(tmp_path / "expected")
+
+
+@pytest.mark.usefixtures("in_small_chunks")
+def test_a_link_in_what_was_saved_is_not_followed(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    with pytest.raises(PowerCut):
+        prepare(toy_files, CONFIG, tmp_path / "data", CutOff("encoding train", 40))
+    outside, inside = tmp_path / "outside", tmp_path / "data" / "train.unfinished" / "target.ids"
+    outside.write_bytes(inside.read_bytes() + b"and what is mine")
+    before = outside.read_bytes()
+    inside.unlink()
+    inside.symlink_to(outside)
+    prepare(toy_files, CONFIG, tmp_path / "data", Listener())
+    assert outside.read_bytes() == before
 
 
 @pytest.mark.usefixtures("in_small_chunks")

@@ -14,7 +14,7 @@ from torch.distributed import TCPStore
 
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import loop
-from tests.fuzz.cases import Case
+from tests.fuzz.calls import Case
 from tests.fuzz.runner import call, import_everything
 from tests.fuzz.world import TINY
 

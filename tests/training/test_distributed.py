@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -29,7 +30,7 @@ from ssmt.model.translation import Loss
 from ssmt.text.batch import Batch
 from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles
-from ssmt.training.distributed import deal_out
+from ssmt.training.distributed import deal_out, together
 from ssmt.training.log import read_log
 from ssmt.training.loop import Trainer
 from tests.training.processes import start, train
@@ -50,6 +51,30 @@ def test_every_sentence_of_an_update_goes_to_one_process(sizes: list[int], proce
     assert max(of_processes) - min(of_processes) <= 1
     if len(batches) >= processes:
         assert [part.tolist() for part in parts] == [batch.tolist() for batch in batches], "whole batches"
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({"WORLD_SIZE": "two"}, "WORLD_SIZE='two': is set in the environment by torchrun, to a number"),
+        ({"WORLD_SIZE": ""}, "WORLD_SIZE=''"),
+        ({"WORLD_SIZE": "-1"}, "WORLD_SIZE='-1'"),
+        ({"WORLD_SIZE": "2"}, "RANK=''"),
+        ({"WORLD_SIZE": "2", "RANK": "2"}, "RANK=2, WORLD_SIZE=2: of so many processes none has this rank"),
+        ({"WORLD_SIZE": "0", "RANK": "0"}, "RANK=0, WORLD_SIZE=0"),
+        ({"WORLD_SIZE": "2", "RANK": "1", "LOCAL_RANK": "x"}, "LOCAL_RANK='x'"),
+        ({"WORLD_SIZE": "2", "RANK": "1"}, "finds nobody at None:None"),
+    ],
+)
+def test_variables_that_torchrun_has_not_set_are_refused(
+    monkeypatch: pytest.MonkeyPatch, variables: dict[str, str], message: str
+) -> None:
+    for name in ("WORLD_SIZE", "RANK", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(UserError, match=re.escape(message)), together("cpu"):
+        pass
 
 
 def weights(directory: Path) -> dict[str, torch.Tensor]:

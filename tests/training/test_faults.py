@@ -83,6 +83,7 @@ def test_a_directory_that_was_only_looked_at_is_not_left(tmp_path: Path) -> None
 
 def test_what_killed_processes_left_is_cleared(copy: Path) -> None:
     (copy / ".model.safetensors.4711.0123abcd.tmp").write_bytes(b"half")
+    (copy / "checkpoints" / ".tmpZFOpJ4").write_bytes(b"half")  # as safetensors calls them
     (copy / "data" / ".train.4711.0123abcd.tmp").mkdir()
     (copy / "data" / ".train.4711.0123abcd.tmp" / "source.ids").write_bytes(b"half")
     go_on(copy, max_updates=4)

@@ -44,7 +44,17 @@ def test_lines_beyond_the_checkpoint_are_dropped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", ['{"update": 150, "lo', '{"upd', "\0\0\0", "7", "null", '{"loss": 1}', '{"update": "x"}', "\n\n"]
+    "garbage",
+    [
+        *('{"update": 150, "lo', '{"upd', "\0\0\0", "7", "null", '{"loss": 1}', '{"update": "x"}', "\n\n"),
+        *('{"update": true}', '{"update": 1e999}', f'{{"update": 1{"0" * 400}}}', '{"update": 1, "minutes": null}'),
+        *(
+            '{"update": 1, "loss": "x"}',
+            '{"update": 1, "loss": -1e300}',
+            f'{{"update": 1, "loss": {"[" * 800}{"]" * 800}}}',
+        ),
+    ],
+    ids=range(15),
 )
 def test_what_a_crash_leaves_is_dropped(tmp_path: Path, garbage: str) -> None:
     write(tmp_path, 0, [50, 100])

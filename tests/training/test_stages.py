@@ -148,6 +148,18 @@ def test_killed_in_its_second_stage(tmp_path: Path, dpe: Path, monkeypatch: pyte
     assert_same_weights(killed, dpe)
 
 
+@pytest.mark.parametrize("name", ["train.txt", "train.unfinished"])
+def test_no_link_in_its_second_stage_is_followed(tmp_path: Path, dpe: Path, name: str) -> None:
+    run_directory, outside = Path(shutil.copytree(dpe, tmp_path / "run")), tmp_path / "outside"
+    shutil.rmtree(run_directory / "data")
+    (run_directory / "segmented" / "train.txt").unlink()
+    outside.write_bytes(b"what is mine\n")
+    (run_directory / "segmented" / name).symlink_to(outside)
+    with pytest.raises(UserError, match=rf"{name}: is a link"):
+        segmented.segment_corpora(run_directory, torch.device("cpu"), Reporter())
+    assert outside.read_bytes() == b"what is mine\n"
+
+
 def test_limits_can_be_raised_for_each_stage(tmp_path: Path, toy_files: TrainingFiles, dpe: Path) -> None:
     half = tmp_path / "half"
     whole_run(half, toy_files, [*DPE, "training.max_updates=7"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 from pathlib import Path
 
@@ -24,7 +25,7 @@ from ssmt.text.batch import make_batch
 from ssmt.text.vocabulary import Vocabulary
 from ssmt.training import run, start
 from ssmt.training.log import read_log
-from tests.cli.test_bad_input import Ssmt, refused, ssmt  # noqa: F401 (a fixture)
+from tests.cli.test_bad_input import Ssmt, no_space_after, refused, ssmt  # noqa: F401 (a fixture)
 from tests.test_kinds import SIZES
 from tests.test_languages import data as data
 from tests.test_languages import sentences
@@ -260,6 +261,16 @@ def test_new_entries_begin_as_the_mean_of_their_characters(
 
 
 # What is refused
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="this system has no /dev/zero")
+def test_a_device_in_the_place_of_a_file_is_not_copied(old: Path, data: DataConfig, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(old, tmp_path / "old"))
+    place = copy / "segmenter" if (copy / "segmenter").exists() else copy
+    (place / "target.txt").unlink(missing_ok=True)
+    (place / "target.txt").symlink_to("/dev/zero")
+    with no_space_after(1 << 24), pytest.raises(UserError, match=r"target\.txt: is no plain file"):
+        run.begin(data, tmp_path / "new", continued(copy), Reporter())
 
 
 def test_the_command_line_takes_it_and_refuses_what_cannot_be(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Annotated
@@ -65,7 +66,7 @@ def clean(
         raise UserError("Give --output, or --output-source and --output-target")
     held_out = list(corpora_of({"--held-out-source": held_out_source, "--held-out-target": held_out_target}, None))
     outputs = [path for path in (output, output_source, output_target, rejected, report) if path]
-    if len({*outputs}) < len(outputs):
+    if len({os.path.realpath(path) for path in outputs}) < len(outputs):
         raise UserError("Two outputs have the same name")
     inputs = [*(source or []), *(target or []), *(pairs or []), *(held_out_source or []), *(held_out_target or [])]
     for path in outputs:

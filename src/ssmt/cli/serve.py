@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from ssmt.cli.shared import DeviceOption, ThreadsOption, Verb, app, reporter, set_threads
+from ssmt.config import MANY
 from ssmt.errors import UserError
 
 
@@ -32,22 +33,26 @@ def serve(
             metavar="F", help="Only callers with a key of this file (ssmt api-key writes it).", show_default=False
         ),
     ] = None,
-    max_characters: Annotated[int, typer.Option(min=1, metavar="N", help="Most characters of a request.")] = 20_000,
+    max_characters: Annotated[
+        int, typer.Option(min=1, max=MANY, metavar="N", help="Most characters of a request.")
+    ] = 20_000,
     characters_per_minute: Annotated[
         int | None,
-        typer.Option(min=1, metavar="N", help="Of a key or, without keys, of an address.", show_default="any number"),
+        typer.Option(
+            min=1, max=MANY, metavar="N", help="Of a key or, without keys, of an address.", show_default="any number"
+        ),
     ] = None,
     max_queue: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Sentences that may wait for a model; beyond them, 503.")
+        int, typer.Option(min=1, max=MANY, metavar="N", help="Sentences that may wait for a model; beyond them, 503.")
     ] = 1_000,
     deadline: Annotated[
-        float, typer.Option(min=0.1, metavar="SECONDS", help="Time to answer a request; beyond it, 503.")
+        float, typer.Option(min=0.1, max=86400, metavar="SECONDS", help="Time to answer a request; beyond it, 503.")
     ] = 30.0,
     window: Annotated[
         float, typer.Option(min=0, max=1000, metavar="MS", help="How long a sentence waits for others to go with.")
     ] = 5.0,
     batch_characters: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Source characters of a batch, from all requests.")
+        int, typer.Option(min=1, max=MANY, metavar="N", help="Source characters of a batch, from all requests.")
     ] = 2_000,
     cors: Annotated[
         list[str] | None,

@@ -102,7 +102,7 @@ def _preset_layers(preset: str, model: Any) -> list[Layer]:
     """`model`: as somebody has written it, perhaps no kind of model at all."""
     of_models = PRESETS_OF_MODELS.get(preset, {})
     own = of_models[model] if isinstance(model, str) and model in of_models else {}
-    return [(f"preset {preset}", PRESETS[preset]), (f"preset {preset} of {model}", own)]
+    return [(f"preset {preset}", PRESETS[preset]), *([(f"preset {preset} of {model}", own)] if own else [])]
 
 
 def compose_from(old: Config, file: str | Path | None = None, settings: Sequence[str] = ()) -> Config:

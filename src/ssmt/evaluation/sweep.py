@@ -28,6 +28,7 @@ from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import evaluate_translations
 from ssmt.files import (
     as_json,
+    is_number,
     is_text,
     open_for_reading,
     open_for_writing,
@@ -94,7 +95,7 @@ class SweepDirectory:
     def _record(self, path: Path) -> Record:
         record = self._read(path)
         for name, kind in self.fields.items():
-            if not isinstance(record.get(name), kind) or isinstance(record[name], bool):
+            if not isinstance(record.get(name), kind) or not _is_plain(record[name]):
                 raise UserError(f"{path}: has no {name} of a finished point; delete it to do it again")
         return record
 
@@ -120,6 +121,8 @@ class SweepDirectory:
         path = self.path / "decoded" / f"{point}.jsonl"
         blocks = _whole_blocks(path, weights)
         done = sum(len(block["translations"]) for block in blocks)
+        if done > len(sources):
+            raise UserError(f"{path}: has {done:,} lines of {len(sources):,}; delete it to do it again")
         with reporter.bar(f"decoding {point}", len(sources)) as bar, open(path, "a", encoding="utf-8") as stream:
             while done < len(sources):
                 begun = time.perf_counter()
@@ -164,8 +167,13 @@ def _whole_blocks(path: Path, weights: str) -> list[Record]:
     return blocks
 
 
+def _is_plain(value: Any) -> bool:
+    """A number, a text, or texts by name."""
+    return is_number(value) or is_text(value) or (isinstance(value, dict) and all(map(is_text, value.values())))
+
+
 def _is_block(value: Any) -> bool:
-    if not isinstance(value, dict) or not isinstance(value.get("seconds"), int | float) or "weights" not in value:
+    if not isinstance(value, dict) or not is_number(value.get("seconds")) or "weights" not in value:
         return False
     lines = value.get("translations")
     return isinstance(lines, list) and all(map(is_text, lines))

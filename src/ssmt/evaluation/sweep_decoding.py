@@ -55,7 +55,9 @@ def decoding_sweep(
     plots.require()
     reporter = reporter or Reporter()
     sources, reference_lines = _texts(source, references, sentences)
-    for path in models.values():
+    for name, path in models.items():
+        if Path(name).name != name:
+            raise UserError(f"{name!r} cannot name a model here: files in the sweep's directory are called so")
         language_to_ask(path, to)
     directory = SweepDirectory(
         Path(output),

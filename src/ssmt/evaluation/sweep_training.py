@@ -7,6 +7,7 @@ training_sweep(TrainingFiles(...), axes, "sweeps/depth", preset="small")
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,6 +32,8 @@ from ssmt.translator import Translator
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+MOST_POINTS = 10_000  # of a grid
 
 
 def training_sweep(
@@ -142,10 +145,16 @@ def grid(axes: Sequence[Axis], configure: Callable[[Sequence[str]], Config]) -> 
     keys = Counter(key for axis in axes for key in axis.keys)
     if keys.most_common(1)[0][1] > 1:
         raise UserError(f"grid: {keys.most_common(1)[0][0]} is given twice")
-    for values in itertools.product(*(dict.fromkeys(axis.values) for axis in axes)):
+    values_of_axes = [list(dict.fromkeys(axis.values)) for axis in axes]
+    if (count := math.prod(map(len, values_of_axes))) > MOST_POINTS:
+        raise UserError(f"grid: has {count:,} points; a sweep can have {MOST_POINTS:,}")
+    names: dict[str, Sequence[str]] = {}
+    for values in itertools.product(*values_of_axes):
         chosen = {axis.label: value for axis, value in zip(axes, values, strict=True)}
         settings = [f"{key}={value}" for axis, value in zip(axes, values, strict=True) for key in axis.keys]
         name = re.sub(r"[^\w.+-]", "_", ".".join(f"{label}-{value}" for label, value in chosen.items()))
+        if names.setdefault(name, settings) is not settings:  # of a file, they would be one
+            raise UserError(f"grid: {' '.join(settings)} and {' '.join(names[name])} are too alike to be told apart")
         yield Point(name, chosen, configure(settings))
 
 

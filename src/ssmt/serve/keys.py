@@ -15,9 +15,10 @@ import secrets
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from pathlib import Path
+from typing import BinaryIO
 
 from ssmt.errors import UserError
-from ssmt.files import stream_raw_lines
+from ssmt.files import read_description_lines, reason
 
 NEVER = "never"
 _NAME = re.compile(r"[\w.@-]{1,64}")
@@ -44,7 +45,7 @@ def today() -> date:
 
 def read_keys(path: Path) -> list[Key]:
     keys: list[Key] = []
-    for number, line in enumerate(stream_raw_lines(path), start=1):
+    for number, line in enumerate(read_description_lines(path), start=1):
         if not line.strip() or line.startswith("#"):
             continue
         fields = line.split()
@@ -67,15 +68,27 @@ def add_key(path: Path, name: str, expires: date | None) -> str:
         raise UserError(f"{name!r} cannot name a key: letters, digits, - _ . @, at most 64")
     if expires is not None and expires < today():
         raise UserError(f"{expires.isoformat()} is over")
-    if path.exists() and name in [key.name for key in read_keys(path)]:
-        raise UserError(f"{path}: has a key called {name} already; choose another name, or remove its line")
     secret = secrets.token_urlsafe(32)
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), "a", encoding="utf-8") as stream:
-            stream.write(Key(name, digest_of(secret), expires).line)
+        with open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as stream:
+            _wait_for_others(stream)
+            if name in [key.name for key in read_keys(path)]:
+                raise UserError(f"{path}: has a key called {name} already; choose another name, or remove its line")
+            lines = stream.read()
+            end = b"\n" if lines and not lines.endswith(b"\n") else b""  # as some editors leave a file
+            stream.write(end + Key(name, digest_of(secret), expires).line.encode())
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror})") from None
+        raise UserError(f"{path}: cannot be written ({reason(error)})") from None
     return secret
+
+
+def _wait_for_others(stream: BinaryIO) -> None:
+    """Until no other process adds a key: two of one name would make the file unreadable."""
+    if os.name == "posix":
+        import fcntl
+
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(stream, fcntl.LOCK_EX)  # goes when the file is closed
 
 
 class Keys:

@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import shutil
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import Unfinished, UserError
-from ssmt.files import read_json, reason, replacing, require_regular
+from ssmt.files import read_json, reason, replacing, require_no_link, require_regular
 from ssmt.text.batch import Batch, BatchSymbols, make_batch
 from ssmt.text.lines import read_lines
 from ssmt.text.pairs import Group, Pair, repetitions
@@ -121,16 +122,30 @@ class CorpusWriter:
         self.directory, self.types = directory, types
         self.unfinished = unfinished_beside(directory)
         self.streams: dict[str, BinaryIO] = {}
-        self.pairs, sizes = 0, dict[str, int]()
+        require_no_link(self.unfinished)
         self.unfinished.mkdir(parents=True, exist_ok=True)
-        if (self.unfinished / PROGRESS).exists():
-            progress = read_json(self.unfinished / PROGRESS)
-            self.pairs, sizes = progress["pairs"], progress["sizes"]
+        self.pairs, sizes = self._saved()
         for path in self.unfinished.iterdir():
             if path.name in sizes:
                 os.truncate(path, sizes[path.name])  # without what came after the last block that was saved
-            elif path.name != PROGRESS:
+            elif path.name != PROGRESS or not sizes:
                 path.unlink()
+
+    def _saved(self) -> tuple[int, dict[str, int]]:
+        """How many pairs were saved, and the sizes of the files with them; none if the files are not such."""
+        try:
+            progress = read_json(self.unfinished / PROGRESS)
+            pairs, sizes = progress["pairs"], progress["sizes"]
+            numbers = [pairs, *sizes.values()]
+            if not all(isinstance(number, int) and 0 <= number < 1 << 60 for number in numbers):
+                return 0, {}
+            for name, size in sizes.items():
+                status = os.lstat(self.unfinished / name)
+                if not stat.S_ISREG(status.st_mode) or status.st_size < size:
+                    return 0, {}
+        except (UserError, OSError, LookupError, TypeError, AttributeError, ValueError):
+            return 0, {}
+        return pairs, sizes
 
     def append(self, block: Block) -> None:
         for name, content in block.content.items():
@@ -207,6 +222,11 @@ class Corpus:
         for side, size in zip((self.source, self.target), sizes, strict=True):
             if len(side.ids) and int(side.ids.max()) >= size:
                 raise UserError(f"{self.directory}: was prepared with another vocabulary; begin a new run")
+        starts = {} if self.symbols is None else self.symbols.starts
+        if unknown := [str(code) for group in self.groups if starts and (code := group.target_language) not in starts]:
+            raise UserError(
+                f"{self.directory}: has text in {unknown[0]}, which the model does not know; begin a new run"
+            )
 
     @property
     def languages(self) -> list[str]:

@@ -45,6 +45,8 @@ FORMATS: dict[str, Format] = {
 }
 COMPRESSIONS = (".gz", ".bz2", ".xz", ".zst")
 BLOCK = 1 << 16  # bytes of XML that are parsed together
+LONGEST_TAG = 1 << 20  # bytes; of a tag or comment that does not end, the parser would keep all
+DEEPEST = 100  # tags inside tags
 LINE_BREAK = re.compile(r"\r?\n")
 WHITE_SPACE = re.compile(r"[ \t\r\n]+")  # XML's: how a file is indented is nothing of its text
 NOT_TEXT = ("bpt", "ept", "it", "ph", "ut")  # what a TMX segment holds besides text: codes of a word processor
@@ -223,26 +225,35 @@ class _Units:
         self.parser.CharacterDataHandler = self.text
         self.parser.EntityDeclHandler = self.refuse_entity
         self.line, self.segments, self.language = 0, dict[str, str](), ""
+        self.size = self.depth = self.silence = 0  # characters of a unit; open tags; bytes since something was found
         self.inside, self.silent, self.parts = False, 0, list[str]()  # a segment; codes in it; its text
 
+    def refuse(self, problem: str) -> NoReturn:
+        raise UserError(f"{self.name}, line {self.parser.CurrentLineNumber}: {problem}")
+
     def refuse_entity(self, *declaration: object) -> NoReturn:
-        raise UserError(f"{self.name}, line {self.parser.CurrentLineNumber}: declares an entity; no TMX file needs to")
+        self.refuse("declares an entity; no TMX file needs to")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
+        self.silence, self.depth = 0, self.depth + 1
+        if self.depth > DEEPEST:
+            self.refuse(f"more than {DEEPEST} tags inside each other")
         if tag == "header":
             self.default_language = attributes.get("srclang")
         elif tag == "tu":
-            self.line, self.segments = self.parser.CurrentLineNumber, {}
+            self.line, self.segments, self.size = self.parser.CurrentLineNumber, {}, 0
         elif tag == "tuv":
             self.language = attributes.get("xml:lang", attributes.get("lang", ""))
             if not self.language:
-                raise UserError(f"{self.name}, line {self.parser.CurrentLineNumber}: a <tuv> without xml:lang")
+                self.refuse("a <tuv> without xml:lang")
+            self.grow(len(self.language))
         elif tag == "seg":
             self.inside, self.parts = True, []
         elif self.inside and tag in NOT_TEXT:
             self.silent += 1
 
     def end(self, tag: str) -> None:
+        self.silence, self.depth = 0, self.depth - 1
         if tag == "tu":
             self.complete.append((self.line, self.segments))
         elif tag == "seg":
@@ -252,14 +263,22 @@ class _Units:
             self.silent -= 1
 
     def text(self, text: str) -> None:
+        self.silence = 0
         if self.inside and not self.silent:
             self.parts.append(text)
+            self.grow(len(text))
+
+    def grow(self, characters: int) -> None:
+        self.size += characters
+        if self.size > LONGEST_LINE:
+            self.refuse(f"a <tu> of more than {LONGEST_LINE:,} characters")
 
     def parse(self, block: bytes, last: bool) -> list[tuple[int, dict[str, str]]]:
         """The lines and the segments by language of the units that end in a block."""
+        self.silence += len(block)
         self.parser.Parse(block, last)
-        if sum(map(len, self.parts)) > LONGEST_LINE:
-            raise UserError(f"{self.name}, line {self.line}: a segment of more than {LONGEST_LINE:,} characters")
+        if self.silence > LONGEST_TAG:
+            self.refuse(f"a tag or comment of more than {LONGEST_TAG:,} bytes")
         found, self.complete = self.complete, []
         return found
 
@@ -298,6 +317,8 @@ def _parsed(units: _Units, stream: Any) -> Iterator[list[tuple[int, dict[str, st
         yield units.parse(b"", True)
     except expat.ExpatError as error:
         raise UserError(f"{units.name}, line {error.lineno}: not TMX ({expat.ErrorString(error.code)})") from None
+    except LookupError as error:  # an encoding that is none
+        raise UserError(f"{units.name}, line 1: not TMX ({error})") from None
     except DAMAGED as error:
         if isinstance(error, UserError):
             raise

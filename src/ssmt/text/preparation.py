@@ -17,13 +17,13 @@ import numpy.typing as npt
 
 from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.errors import UserError
-from ssmt.files import replacing
+from ssmt.files import replacing, require_no_link
 from ssmt.progress import Bar, Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
 from ssmt.text.corpus import CORPUS_LINES, Corpus, require_ours, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
 from ssmt.text.lines import with_single_blanks
-from ssmt.text.pairs import PairReader, repetitions
+from ssmt.text.pairs import Pair, PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
 from ssmt.text.tags import language_symbol, origin_symbol
 from ssmt.text.vocabulary import BothSides, SourceSubwords, SubwordVocabulary, Vocabulary
@@ -282,20 +282,25 @@ def prepare(
 
     characters: set[str] = set()
     ratios = array("f")
-    held_out, seen = _pairs_of(valid), set[int]()
     learner = (getattr(learn, "func", learn).__name__, getattr(learn, "args", ()))
     digest = hashlib.blake2b(
         repr((config, learner, beginning and beginning.identity, __version__)).encode(), digest_size=16
     )
+    held_out, seen = set[int](), set[int]()
+    for pair in valid:
+        held_out.add(hash(pair[1:3]))
+        digest.update(_as_bytes(pair))
     with reporter.bar("reading", None) as bar:
-        for _, source, target, group in train:
+        for pair in train:
+            _, source, target, _ = pair
             characters.update(target)
             ratios.append(len(target) / max(len(source), SHORT_SOURCE))
-            if (pair := hash((source, target))) in held_out:
-                seen.add(pair)
-            digest.update(f"{source}\n{target}\n{group}\n".encode("utf-8", "surrogatepass"))
+            if (both := hash((source, target))) in held_out:
+                seen.add(both)
+            digest.update(_as_bytes(pair))
             if len(ratios) % PAIRS_BETWEEN_LOOKS == 0:
                 bar.advance(len(ratios), plural(len(ratios), "pair"))
+    digest.update(repr((train.groups, valid.groups)).encode())
     _compare_languages(train, valid, beginning)
     if len(seen) > MOST_SEEN * len(held_out):
         reporter.warn(
@@ -324,7 +329,8 @@ def _kept_of(directory: Path, key: str) -> Path:
     """Where a preparation keeps what it has learnt. What another has left, with other text or settings, goes."""
     kept = directory / PREPARING
     found = kept / "key"
-    if found.is_file() and found.read_text(encoding="utf-8") == key:
+    require_no_link(kept)
+    if found.is_file() and found.read_bytes() == key.encode():
         return kept
     for part in ("train", "valid"):
         if (directory / part / CORPUS_LINES).exists():
@@ -384,9 +390,8 @@ def _report_lacking(vocabulary: BothSides, characters: set[str], reporter: Repor
         )
 
 
-def _pairs_of(pairs: PairReader) -> set[int]:
-    """The different pairs, by their hashes."""
-    return {hash((source, target)) for _, source, target, _ in pairs}
+def _as_bytes(pair: Pair) -> bytes:
+    return f"{pair.source}\n{pair.target}\n{pair.group}\n".encode("utf-8", "surrogatepass")
 
 
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:

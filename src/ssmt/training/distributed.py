@@ -27,6 +27,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from ssmt.devices import choose_device
 from ssmt.errors import EndedElsewhere, UserError
+from ssmt.files import count_in
 from ssmt.progress import Reporter
 
 Value = TypeVar("Value")
@@ -111,8 +112,10 @@ class Several(Processes):
     """One of the processes that torchrun has started: they meet in its store, and agree over gloo."""
 
     def __init__(self, device: str) -> None:
-        self.rank, self.count = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
-        self.local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        self.rank, self.count = _number("RANK"), _number("WORLD_SIZE")
+        self.local_rank = _number("LOCAL_RANK", 0)
+        if self.rank >= self.count:
+            raise UserError(f"RANK={self.rank}, WORLD_SIZE={self.count}: of so many processes none has this rank")
         super().__init__(_device_of(device, self.local_rank))
         store, _, _ = next(rendezvous("env://", timeout=timedelta(seconds=SECONDS_TO_MEET)))
         # torchrun's store outlives a restart: what processes that have ended left there is not for us.
@@ -212,7 +215,7 @@ class Several(Processes):
 @contextmanager
 def together(device: str) -> Iterator[Processes]:
     """The processes that this one belongs to, on the device that is asked for."""
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    if _number("WORLD_SIZE", 1) == 1:
         yield Processes(choose_device(device))
         return
     with _naming_where_to_meet():
@@ -236,7 +239,18 @@ def is_restarted() -> bool:
 
 
 def _restarts() -> int:
-    return int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))
+    return _number("TORCHELASTIC_RESTART_COUNT", 0)
+
+
+def _number(name: str, otherwise: int | None = None) -> int:
+    """Of a variable that torchrun sets."""
+    given = os.environ.get(name, "" if otherwise is None else str(otherwise))
+    number = count_in(given)
+    if number is None:
+        raise UserError(
+            f"{name}={given!r}: is set in the environment by torchrun, to a number; use it, or unset {name}"
+        )
+    return number
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ssmt.files import as_json, open_for_reading, parse_json, replacing, require_regular, whole_lines
+from ssmt.files import as_json, is_number, open_for_reading, parse_json, replacing, require_regular, whole_lines
 
 
 class NoLog:
@@ -53,13 +53,16 @@ def read_log(directory: Path) -> list[dict[str, Any]]:
                 line = parse_json(raw.decode("utf-8", errors="replace"))
             except ValueError:
                 continue
-            if isinstance(line, dict) and _is_number(line.get("update")) and _is_number(line.get("minutes", 0)):
+            if _is_ours(line):
                 lines.append(line)
     return lines
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _is_ours(line: object) -> bool:
+    """A line of a run has numbers, and switches, and nothing inside of them; an infinite one was written as null."""
+    if not isinstance(line, dict) or not is_number(line.get("update")) or not is_number(line.get("minutes", 0)):
+        return False
+    return all(value is None or isinstance(value, bool) or is_number(value) for value in line.values())
 
 
 def kept_bits(log: Sequence[dict[str, Any]]) -> float | None:

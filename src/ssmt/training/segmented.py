@@ -17,6 +17,7 @@ import torch
 
 from ssmt import lattice
 from ssmt.directory import FROM, SEGMENTER, load_config, load_description, load_model, load_segmenter_config
+from ssmt.files import require_no_link, require_regular
 from ssmt.model.ssmt import SSMT
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut
@@ -79,12 +80,15 @@ def segment_corpora(directory: Path, device: torch.device, reporter: Reporter) -
 
 def _write_segmented(model: SSMT, data: Path, path: Path, batch_characters: int, reporter: Reporter) -> None:
     """A corpus's targets, cut; goes on after the last whole block of an interrupted call."""
+    unfinished = path.with_suffix(".unfinished")
+    for written in (path, unfinished):
+        require_no_link(written)
     if path.exists():
+        require_regular(path)
         return
     corpus = Corpus(data, model.vocabulary.batch_symbols)
     texts = [target for _, target in corpus.texts(range(len(corpus)))] if (data / "target.txt").exists() else None
     path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
     with open(unfinished, "ab+") as stream:
         done = _keep_whole_blocks(stream.fileno(), unfinished)
         starts = range(done, len(corpus), BLOCK)

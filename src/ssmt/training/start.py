@@ -12,7 +12,7 @@ import torch
 from ssmt.config import Config, changed, differences, in_words
 from ssmt.directory import CONFIG, FROM, SEGMENTER, VOCABULARIES, WEIGHTS, load_description, load_model
 from ssmt.errors import UserError
-from ssmt.files import reason
+from ssmt.files import reason, require_regular
 from ssmt.model.extension import begin_with, freeze, is_part
 from ssmt.model.translation import TranslationModel
 from ssmt.registry import kind_of
@@ -60,6 +60,7 @@ def _copy(model: Path, directory: Path) -> None:
         directory.mkdir(parents=True)
         for name in (CONFIG, WEIGHTS, *VOCABULARIES):
             if (model / name).exists():
+                require_regular(model / name)  # a device would be copied without an end
                 shutil.copyfile(model / name, directory / name)
     except OSError as error:
         raise UserError(f"{directory}: cannot be written ({reason(error)})") from error
