@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
+from ssmt.cli.demo import how_to_call
 from ssmt.demo import ensure_corpus, write_corpus
 from ssmt.demo.settings import MODELS, UPDATES, config_of
 from ssmt.progress import Reporter
@@ -49,6 +51,16 @@ def test_everything_what_to_type_next_and_again(ssmt: Ssmt, tmp_path: Path, monk
     before = tree(tmp_path / "demo")
     refused(ssmt("demo", *SMALL, "--seed", 2), "demo/corpus: holds a corpus of another size or seed; choose another")
     assert tree(tmp_path / "demo") == before
+
+
+@pytest.mark.parametrize(
+    ("called", "typed"),
+    [("/there/ssmt/__main__.py", f"{sys.executable} -m ssmt"), ("/there/bin/ssmt", "/there/bin/ssmt")],
+)
+def test_what_to_type_next_can_be_typed(called: str, typed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "argv", [called, "demo"])
+    assert how_to_call() == typed
 
 
 def test_only_the_corpus_by_size_and_seed(ssmt: Ssmt, tmp_path: Path) -> None:

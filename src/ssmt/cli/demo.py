@@ -109,9 +109,17 @@ def _print_examples(console: Console, measured: Measured) -> None:
     print_wrapped(console, cuts, "dim")
 
 
+def how_to_call() -> str:
+    """How to call this program again, as somebody would type it."""
+    if shutil.which("ssmt"):
+        return "ssmt"
+    called = Path(sys.argv[0])
+    return f"{shlex.quote(sys.executable)} -m ssmt" if called.name == "__main__.py" else shlex.quote(str(called))
+
+
 def _print_what_next(console: Console, corpus: Path, model: Path, page: Path | None) -> None:
     """Commands are not broken into lines: they are copied from here."""
-    program = "ssmt" if shutil.which("ssmt") else shlex.quote(sys.argv[0])
+    program = how_to_call()
     at, source, target = (
         shlex.quote(str(path)) for path in (model, corpus / f"test.{SOURCE}", corpus / f"test.{TARGET}")
     )
