@@ -99,10 +99,12 @@ class Watched:
         self.watch.start()
 
     def _look(self) -> None:
-        while not self.ended.wait(SECONDS_BETWEEN_LOOKS):
+        while True:
             of_processes = [memory(process) for process in descendants(self.process)]
             for kind in self.peaks:
                 self.peaks[kind] = max(self.peaks[kind], sum(of.get(kind, 0.0) for of in of_processes))
+            if self.ended.wait(SECONDS_BETWEEN_LOOKS):
+                return
 
     def wait(self) -> int:
         """Its status."""

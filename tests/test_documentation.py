@@ -57,6 +57,7 @@ FOREIGN_OPTIONS = {
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
     *("--searches", "--beams", "--figure", "--figures", "--cpu-time", "--seeds"),  # of scripts
+    *("--models", "--interrupt", "--updates"),
 }
 MEASURED_FIGURES = {"growth.svg"}  # drawn from times, in benchmarks/
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.

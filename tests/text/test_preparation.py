@@ -246,6 +246,15 @@ def test_interrupted_while_segments_are_counted_nothing_is_encoded_again(
     assert contents(tmp_path / "parted") == contents(tmp_path / "whole")
 
 
+def test_what_an_interruption_left_is_counted_only_if_it_is_text(tmp_path: Path, toy_files: TrainingFiles) -> None:
+    with pytest.raises(PowerCut):
+        prepare(toy_files, CONFIG, tmp_path / "data", CutOff("counting segments", 1))
+    ids = next(path for path in (tmp_path / "data" / "train").glob("target.*") if path.suffix not in (".npy", ".json"))
+    ids.write_bytes(b"\xff" * ids.stat().st_size)
+    with pytest.raises(UserError, match="begin a new run"):
+        prepare(toy_files, CONFIG, tmp_path / "data", Listener())
+
+
 @pytest.mark.usefixtures("in_small_chunks")
 def test_what_was_prepared_from_other_text_is_not_gone_on_with(tmp_path: Path, toy_files: TrainingFiles) -> None:
     changed = tmp_path / "changed"

@@ -157,6 +157,7 @@ def learn_segmental(text: TrainingText, config: TextConfig) -> Vocabulary:
     else:
         alphabet = Alphabet.of_characters(text.characters, text.languages)
     corpus = text.write(Vocabulary(subwords, alphabet, Lexicon.of_texts(alphabet, ())))
+    corpus.require_within((len(subwords), len(alphabet)))  # a part of it may be of an interrupted preparation
     passes = config.longest_segment if config.lexicon == "ngrams" else 1
     with text.reporter.bar("counting segments", passes * len(corpus.target.ids)) as bar:
         lexicon = learn_lexicon(text, corpus, alphabet, config, bar)
