@@ -24,6 +24,7 @@ from ssmt.translator import Translator
 
 SHORT = 20  # characters; below it lengths do not differ in cost
 NEWEST = 0.2  # weight of the last batch in the estimate of speed
+PROMISED = 0.75  # of a request's time; what is expected to take longer is refused at once, not when the time is over
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,11 @@ class Worker:
         with self._changed:
             if self._stopping:
                 raise Refusal(503, "The service is about to end", 10)
-            expected = (self._computing + sum(item.cost for item in self._queue)) * self._seconds_of_cost
-            if self._queue and (len(self._queue) + len(items) > self.most_waiting or expected > seconds):
-                raise Refusal(503, "Too many requests wait already; try again later", max(1.0, expected))
+            wait = (self._computing + sum(item.cost for item in self._queue)) * self._seconds_of_cost
+            expected = wait + sum(item.cost for item in items) * self._seconds_of_cost
+            is_late = expected > PROMISED * seconds
+            if self._queue and (len(self._queue) + len(items) > self.most_waiting or is_late):
+                raise Refusal(503, "Too many requests wait already; try again later", max(1.0, wait))
             self._queue += items
             self._changed.notify()
 
