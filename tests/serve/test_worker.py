@@ -14,7 +14,7 @@ from ssmt.errors import LineError
 from ssmt.search.options import SearchOptions
 from ssmt.serve.limits import Refusal
 from ssmt.serve.operations import Input, Operation, Posteriors, Score, Segment, Translate
-from ssmt.serve.worker import Batching, Worker
+from ssmt.serve.worker import Batching, Speed, Worker
 from ssmt.translator import Translator
 from tests.conftest import Pair
 
@@ -174,7 +174,7 @@ def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
         model.gate.set()
         await first
         await reached(lambda: worker._computing == 0)
-        worker._seconds_of_cost = 1.0  # a slow model: the next one would not be done in time
+        worker._speed = Speed(cost=20, seconds=20)  # a slow model: the next one would not be done in time
         model.gate.clear()
         await held(worker, model)
         waits = ask(worker, model, "waits", seconds=100)
@@ -190,6 +190,19 @@ def test_a_full_queue_and_a_deadline_refuse(model: Model) -> None:
             await ask(worker, model, "after")
 
     asyncio.run(scenario())
+
+
+def test_small_batches_do_not_make_a_full_queue_seem_late() -> None:
+    """Each takes nearly as long as a large one, and says little of a queue that will be worked off in large ones."""
+    speed = Speed()
+    assert speed.seconds_of(1000) == 0
+    speed.note(cost=2000, seconds=1)
+    for _ in range(3):
+        speed.note(cost=20, seconds=0.1)
+    assert speed.seconds_of(2000) == pytest.approx(2000 * (0.8**3 + 0.244) / (0.8**3 * 2000 + 20 * 2.44))
+    for _ in range(30):
+        speed.note(cost=20, seconds=0.1)
+    assert speed.seconds_of(2000) == pytest.approx(10, rel=0.1), "what is long ago is forgotten"
 
 
 def test_one_bad_input_does_not_spoil_the_others(model: Model) -> None:

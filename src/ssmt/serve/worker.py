@@ -23,7 +23,7 @@ from ssmt.serve.operations import USUAL_BEAM, Input, Operation
 from ssmt.translator import Translator
 
 SHORT = 20  # characters; below it lengths do not differ in cost
-NEWEST = 0.2  # weight of the last batch in the estimate of speed
+FADING = 0.8  # weight of each batch in the estimate of speed, against that of the one after it
 PROMISED = 0.75  # of a request's time; what is expected to take longer is refused at once, not when the time is over
 
 
@@ -84,6 +84,23 @@ class Waiting:
         return self.length * self.ticket.operation.rows / USUAL_BEAM
 
 
+@dataclass
+class Speed:
+    """How fast batches have been computed lately. A character of a small batch takes many times as long as one of a
+    large batch, so that each batch counts by what it held: while requests pile up, batches are large."""
+
+    cost: float = 0.0
+    seconds: float = 0.0
+
+    def note(self, cost: float, seconds: float) -> None:
+        """A batch."""
+        self.cost, self.seconds = FADING * self.cost + cost, FADING * self.seconds + seconds
+
+    def seconds_of(self, cost: float) -> float:
+        """What so much is expected to take; 0 until there was a batch."""
+        return cost * self.seconds / self.cost if self.cost else 0.0
+
+
 class Worker:
     """The queue and the thread of one model."""
 
@@ -97,7 +114,7 @@ class Worker:
         self.batching, self.most_waiting, self.observe = batching or Batching(), most_waiting, observe
         self._queue: list[Waiting] = []
         self._computing = 0.0  # cost of the batch under way
-        self._seconds_of_cost = 0.0  # seconds that a character takes at the usual beam; 0 until it is known
+        self._speed = Speed()
         self._stopping = False
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="ssmt-worker", daemon=True)
@@ -136,8 +153,8 @@ class Worker:
         with self._changed:
             if self._stopping:
                 raise Refusal(503, "The service is about to end", 10)
-            wait = (self._computing + sum(item.cost for item in self._queue)) * self._seconds_of_cost
-            expected = wait + sum(item.cost for item in items) * self._seconds_of_cost
+            wait = self._speed.seconds_of(self._computing + sum(item.cost for item in self._queue))
+            expected = wait + self._speed.seconds_of(sum(item.cost for item in items))
             is_late = expected > PROMISED * seconds
             if self._queue and (len(self._queue) + len(items) > self.most_waiting or is_late):
                 raise Refusal(503, "Too many requests wait already; try again later", max(1.0, wait))
@@ -153,10 +170,8 @@ class Worker:
         while batch := self._next_batch():
             began = time.monotonic()
             self._compute(batch)
-            seconds, cost = time.monotonic() - began, sum(item.cost for item in batch)
-            rate = seconds / cost
-            known = self._seconds_of_cost
-            self._seconds_of_cost = rate if not known else (1 - NEWEST) * known + NEWEST * rate
+            seconds = time.monotonic() - began
+            self._speed.note(sum(item.cost for item in batch), seconds)
             self._computing = 0.0
             self.observe(len(batch), seconds)
 
