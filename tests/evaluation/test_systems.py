@@ -92,3 +92,9 @@ def test_a_gold_file_is_perfect_and_a_model_has_its_curve(
     without = compare_segmentations(gold, curves=False, **options)  # type: ignore[arg-type]
     assert without.curves == {}
     assert without.scores["toy"] == comparison.scores["toy"]
+
+
+def test_a_language_that_is_none_is_refused(tmp_path: Path) -> None:
+    pairs = write(tmp_path / "pairs.tsv", ["one\ttwo"])
+    with pytest.raises(UserError, match="'18' is no code of a language"):
+        evaluate_systems([], hypotheses={"mine": pairs}, pairs=pairs, to="18")

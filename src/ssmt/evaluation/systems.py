@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ssmt.config import CorpusConfig
+from ssmt.config import CorpusConfig, language_code
 from ssmt.errors import UserError, renumbered
 from ssmt.evaluation import morphology, plots, translation
 from ssmt.evaluation.gold import Cuts, Gold, read_gold, read_segmented
@@ -111,7 +111,11 @@ def _read_test(
         return _Test(references[0], lines, sources, source, numbers, [to] * len(lines[0]))
     if references or source is not None:
         raise UserError("Pairs have sources and references: leave other files of them out")
-    raws = list(stream_pairs(CorpusConfig(pairs=(str(pairs),), target_language=to)))
+    try:
+        language = to and language_code(to)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    raws = list(stream_pairs(CorpusConfig(pairs=(str(pairs),), target_language=language)))
     return _Test(
         pairs,
         [[raw.target for raw in raws]],
