@@ -1,4 +1,4 @@
-"""The page in a real browser: Debian's chromium, driven by Playwright. SSMT_SCREENSHOTS=DIR keeps what it shows."""
+"""The page in a real browser: chromium, driven by Playwright. SSMT_SCREENSHOTS=DIR keeps what it shows."""
 
 from __future__ import annotations
 
@@ -65,11 +65,9 @@ def screenshot(page: Any, name: str) -> None:
 
 
 def settled(page: Any, translation: str) -> None:
-    page.wait_for_function(
-        """wanted => document.getElementById("translation").getAttribute("aria-busy") === "false"
-                     && document.getElementById("translation").textContent === wanted""",
-        arg=translation,
-    )
+    shown = api.expect(page.locator("#translation"))  # asked from outside: the page's policy forbids eval() within
+    shown.to_have_js_property("textContent", translation, timeout=30_000)
+    shown.to_have_attribute("aria-busy", "false")
 
 
 def fits(page: Any) -> bool:
@@ -136,10 +134,10 @@ def test_several_sentences_keep_their_white_space(browser: Any, running: Running
         settled(page, f"{bird} {cows}\n\n42\n{bird}")
         screenshot(page, "1280-several")
         page.click("#copy")
-        page.wait_for_function("document.getElementById('status').textContent === 'Translation copied'")
+        api.expect(page.locator("#status")).to_have_text("Translation copied")
         assert page.evaluate("navigator.clipboard.readText()") == f"{bird} {cows}\n\n42\n{bird}"
         page.click("#link")
-        page.wait_for_function("document.getElementById('status').textContent === 'Link copied'")
+        api.expect(page.locator("#status")).to_have_text("Link copied")
         link = page.evaluate("navigator.clipboard.readText()")
     with Page(browser, running, DESK, link.removeprefix(running.url + "/")) as page:
         settled(page, f"{bird} {cows}\n\n42\n{bird}")
@@ -216,14 +214,9 @@ def test_a_pair_is_cut_and_scored_without_a_mouse(browser: Any, running: Running
         page.keyboard.type(BIRD)
         page.keyboard.press("Tab")
         page.keyboard.type(target)
-        page.wait_for_selector("#pair-segments .segment")
         (cut,) = translator.segment([BIRD], [target])
-        page.wait_for_function(
-            """wanted => [...document.querySelectorAll("#pair-segments .segment")].map(one => one.textContent).join("|")
-                         === wanted""",
-            arg="|".join(one for one in cut if one.strip()),
-        )
-        page.wait_for_function("document.getElementById('pair-numbers').textContent.includes('log probability')")
+        api.expect(page.locator("#pair-segments .segment")).to_have_text([one for one in cut if one.strip()])
+        api.expect(page.locator("#pair-numbers")).to_contain_text("log probability")
         assert f"{translator.score([BIRD], [target])[0]:.3f}".replace("-", "−") in page.inner_text("#pair-numbers")
         assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 26)"  # the dark paper
         screenshot(page, "360-pair")
