@@ -23,9 +23,9 @@ HEAD = """\
 Every setting has a default; all together they are the paper's model, but for what
 [differences.md](differences.md#the-model) lists. A preset changes some, a YAML file (`--config my.yaml`) changes some
 of those, `--set section.key=value` changes single ones; what comes later wins. Where `--preset` is not given, one is
-chosen: by device and data, and with `--config` always `base`, the paper's model with layers over words and a narrower
-character model, at less than half the cost. `--config configs/paper_decoder.yaml` has the paper's decoder in any
-preset. `ssmt config --preset tiny --model bpe` prints a complete file to start from; a file need only hold what
+chosen: by device and data, and with `--config` always `base`, the paper's model with layers over words, copies and a
+narrower character model, at less than half the cost. `--config configs/paper_decoder.yaml` has the paper's decoder in
+any preset. `ssmt config --preset tiny --model bpe` prints a complete file to start from; a file need only hold what
 differs:
 
 ```yaml

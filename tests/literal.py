@@ -6,6 +6,7 @@ Slow, and independent of the package's own scoring and searching beyond the netw
 from __future__ import annotations
 
 import math
+import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -24,9 +25,10 @@ class LiteralModel:
         self.model = model
         self.alphabet = model.vocabulary.alphabet
         self.longest = model.segments.longest
-        self.memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
+        self.source = torch.tensor(model.vocabulary.encode_sources([source]))
+        self.memory = model.encode(self.source)
         self.entries: list[Ids] = model.segments.lexicon.entries
-        for name in ("state", "share", "lexicon", "next_character"):
+        for name in ("state", "share", "lexicon", "next_character", "copies"):
             setattr(self, name, lru_cache(maxsize=None)(getattr(self, name)))
 
     def is_word(self, id: int) -> bool:
@@ -65,6 +67,35 @@ class LiteralModel:
         }
         return {entry: weight_of_class[entry[0]] / total * weight[entry] / of_class[entry[0]] for entry in self.entries}
 
+    def copies(self, prefix: Ids) -> dict[Ids, float]:
+        """c p_copy of every unit of the source: c = 1 - the sum of what is left for the others."""
+        copies = self.model.segments.copies
+        if copies is None:
+            return {}
+        pointer, state, memory = copies.pointer, self.state(prefix), self.memory.states[0]
+        units, weights = list[Ids](), list[float]()
+        for place, token in enumerate(self.source[0].tolist()):
+            piece = self.model.vocabulary.source.pieces[token].replace("▁", "")
+            if token < 3 or not set(piece) <= set(self.alphabet.symbols):
+                continue
+            of_piece = [text for run in re.findall(r"[a-z]+|[^a-z]", piece) for text in self._chunks(run)]
+            for number, text in enumerate(of_piece):
+                key = pointer.key(memory[place]) + copies.places.weight[number]
+                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token]
+                units.append(tuple(self.alphabet.encode(text).tolist()))
+                weights.append(math.exp(logit.item()))
+        c = torch.sigmoid(pointer.gate(state)).item()
+        return {
+            unit: c * sum(w for u, w in zip(units, weights, strict=True) if u == unit) / sum(weights) for unit in units
+        }
+
+    def _chunks(self, run: str) -> list[str]:
+        return [run[start : start + self.longest] for start in range(0, len(run), self.longest)]
+
+    def rest(self, prefix: Ids) -> float:
+        """1 - c: what is left for character model and lexicon."""
+        return 1 - sum(self.copies(prefix).values())
+
     def next_character(self, prefix: Ids, open: Ids) -> list[float]:
         """p_char of every symbol after the open part of a segment that starts after the prefix."""
         alphabet, spelling = self.alphabet, self.model.segments.characters
@@ -100,21 +131,26 @@ class LiteralModel:
         """Eq. 6 and 7 (and 3): the segment, ended."""
         g = self.share(prefix)
         spelt = self.spelt(prefix, segment) * self.next_character(prefix, segment)[self.alphabet.eom]
-        return g * spelt + (1 - g) * self.lexicon(prefix).get(segment, 0.0)
+        written = g * spelt + (1 - g) * self.lexicon(prefix).get(segment, 0.0)
+        return self.rest(prefix) * written + self.copies(prefix).get(segment, 0.0)
 
     def con(self, prefix: Ids, segment: Ids) -> float:
         """Eq. 8 and 9: the segment, to be continued."""
         g = self.share(prefix)
-        longer = sum(
-            p for entry, p in self.lexicon(prefix).items() if entry != segment and entry[: len(segment)] == segment
+        longer, copied = (
+            sum(p for entry, p in of.items() if entry != segment and entry[: len(segment)] == segment)
+            for of in (self.lexicon(prefix), self.copies(prefix))
         )
-        return g * self.spelt(prefix, segment) + (1 - g) * longer
+        return self.rest(prefix) * (g * self.spelt(prefix, segment) + (1 - g) * longer) + copied
 
     def begins_with(self, prefix: Ids, segment: Ids) -> float:
         """The probability that the next segment begins with these characters."""
         g = self.share(prefix)
-        below = sum(p for entry, p in self.lexicon(prefix).items() if entry[: len(segment)] == segment)
-        return g * self.spelt(prefix, segment) + (1 - g) * below
+        below, copied = (
+            sum(p for entry, p in of.items() if entry[: len(segment)] == segment)
+            for of in (self.lexicon(prefix), self.copies(prefix))
+        )
+        return self.rest(prefix) * (g * self.spelt(prefix, segment) + (1 - g) * below) + copied
 
     def legal(self, segment: Ids) -> bool:
         return len(segment) == 1 or (len(segment) <= self.longest and all(map(self.is_word, segment)))
@@ -204,16 +240,19 @@ def mixture_beam_search(model: LiteralModel, beam: int, max_length: int) -> list
             prefix, open = characters[:start], characters[start:]
             following = model.next_character(prefix, open)
             if spelt == 0:
-                g = model.share(prefix)
+                g, rest = model.share(prefix), model.rest(prefix)
                 last = model.end(prefix, (alphabet.eos,))
                 pool.append((score + log(last), characters, None, ends))
                 for y in model.generable():
                     if y != alphabet.eos:
-                        pool.append((score + log(g * following[y]), (*characters, y), 1, ends))
+                        pool.append((score + log(rest * g * following[y]), (*characters, y), 1, ends))
                 for entry, p in model.lexicon(prefix).items():
                     if entry[0] in model.generable() and entry[0] != alphabet.eos:
                         written = (*characters, *entry)
-                        pool.append((score + log((1 - g) * p), written, 0, (*ends, len(written))))
+                        pool.append((score + log(rest * (1 - g) * p), written, 0, (*ends, len(written))))
+                for unit, p in model.copies(prefix).items():
+                    written = (*characters, *unit)
+                    pool.append((score + log(p), written, 0, (*ends, len(written))))
             else:
                 closed = (*ends, len(characters))
                 pool.append((score + log(following[alphabet.eom]), characters, 0, closed))

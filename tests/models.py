@@ -7,6 +7,7 @@ from itertools import product
 from typing import Any
 
 import torch
+from torch import nn
 
 from ssmt.config import Config, TextConfig, changed
 from ssmt.model.ssmt import SSMT
@@ -46,7 +47,18 @@ def random_model(
         for name, parameter in model.segments.named_parameters():
             if "weight" in name:
                 parameter.mul_(sharpness)
+        if model.segments.copies is not None:
+            stir(model.segments.copies)
     return model.eval()
+
+
+def stir(copies: nn.Module) -> None:
+    """What begins as zero or as seldom in a part that copies becomes random."""
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for parameter in copies.parameters():
+            parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.5)
+        copies.get_parameter("pointer.gate.bias").zero_()
 
 
 def translator(model: SSMT, **text: Any) -> Translator:

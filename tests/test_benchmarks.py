@@ -279,7 +279,7 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     }
     assert all(f"]({name})" in text for name in first if name != "results.md"), "every figure is shown"
     assert rows_below(text, "Table 4")[1][:5].count("not run") == 0
-    assert len(rows_below(text, "Table 4")) == 12
+    assert len(rows_below(text, "Table 4")) == 15
     assert [row[0] for row in rows_below(text, "Table 7")[1:]] == ["1", "2"]
     assert re.search(r"`mbr`, .* 50 samples: chrF \d", text)
     assert [row[2] for row in rows_below(text, "Table 3")[1:]] == ["12", "12", *["not run"] * 4]

@@ -55,7 +55,7 @@ def written(tmp_path: Path, content: str) -> Path:
 def test_base_is_the_papers_model_with_layers_over_words() -> None:
     config = compose("base")
     changed_keys = [key for key, _, _ in differences(Config(), config)]
-    assert changed_keys == ["network.character_layers", "network.character_width"]
+    assert changed_keys == ["network.character_layers", "network.copies", "network.character_width"]
     network, text = config.network, config.text
     assert (network.character_layers, network.word_layers) == (2, 4)
     assert (network.encoder_layers, network.decoder_layers, network.width) == (6, 6, 512)
@@ -106,10 +106,10 @@ def test_a_preset_has_values_of_its_own_for_a_kind_of_model(tmp_path: Path, pres
 
 
 def test_what_a_person_says_goes_before_what_a_preset_has_for_the_kind(tmp_path: Path) -> None:
-    path = written(tmp_path, "model: bpe\ntext:\n  subword_vocabulary: 300\n")
-    assert compose("tiny", path).text.subword_vocabulary == 300
-    assert compose("tiny", path, ["text.subword_vocabulary=200"]).text.subword_vocabulary == 200
-    assert not compose("tiny", path).text.shared_vocabulary
+    path = written(tmp_path, "model: ssmt\ntext:\n  lexicon_size: 300\n")
+    assert compose("tiny", path).text.lexicon_size == 300
+    assert compose("tiny", path, ["text.lexicon_size=200"]).text.lexicon_size == 200
+    assert compose("tiny", path).text.longest_segment == 8
 
 
 def test_a_model_that_is_no_kind_takes_nothing_from_a_preset(tmp_path: Path) -> None:

@@ -196,7 +196,10 @@ OTHER_VALUES = {
     "segmenter.max_updates": 1,
     "segmenter.max_minutes": 1e-6,
 }
-SWITCHES = ("text.shared_vocabulary", "network.characters", "network.lexicon", "network.proper", "segmenter.characters")
+SWITCHES = (
+    *("text.shared_vocabulary", "network.characters", "network.lexicon", "network.proper", "network.copies"),
+    "segmenter.characters",
+)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ class Train(OfRun):
 
 @dataclass(frozen=True)
 class Translate(OfRun):
-    """`sentences`: the first of the text; none: all."""
+    """`sentences`: the first of the text; none: all. `tuned`: by the length penalty with which the run's model comes
+    nearest to as many words as the references of the validation text have."""
 
     split: str
     search: str | None
@@ -112,6 +113,7 @@ class Translate(OfRun):
     length_penalty: float | None
     repetition_penalty: float | None = None
     sentences: int | None = None
+    tuned: bool = False
 
     @property
     def name(self) -> str:
@@ -124,24 +126,25 @@ class Translate(OfRun):
     @property
     def how(self) -> str:
         beam = f" {self.beam}" if SEARCHES[self.search_name].has_beam else ""
-        said = "".join(f", {name} penalty {value:g}" for name, value in self.penalties.items())
+        said = "".join(f", {name} penalty {value}" for name, value in self.penalties.items())
         return f"{self.search_name}{beam}{said}"
 
     @property
-    def penalties(self) -> dict[str, float]:
+    def penalties(self) -> dict[str, str]:
         """Those of the search, also where they are its own: a result must not change its meaning with a default."""
         search = SEARCHES[self.search_name]
         given = {"length": self.length_penalty, "repetition": self.repetition_penalty}
-        return {
-            name: getattr(search, f"{name}_penalty") if value is None else value
+        values = {
+            name: f"{getattr(search, f'{name}_penalty') if value is None else value:g}"
             for name, value in given.items()
             if f"{name}_penalty" in search.own_options
         }
+        return values | ({"length": "tuned"} if self.tuned else {})
 
     def result(self, output: Path) -> Path:
         parts = [self.split, self.search_name]
         parts += [f"beam-{self.beam}"] if SEARCHES[self.search_name].has_beam else []
-        parts += [f"{name}-{value:g}" for name, value in self.penalties.items()]
+        parts += [f"{name}-{value}" for name, value in self.penalties.items()]
         parts += [f"first-{self.sentences}"] if self.sentences is not None else []
         return self.run.measured(output, ".".join(parts))
 
@@ -199,14 +202,15 @@ def run_of(
     return Run(language, system.name, seed, minutes, system.config(minutes, seed, options.settings))
 
 
-def translation(system: System, run: Run, split: str) -> Translate:
-    return Translate(run, split, system.search, system.beam, system.length_penalty, system.repetition_penalty)
+def translation(system: System, run: Run, split: str, tuned: bool = False) -> Translate:
+    penalties = system.length_penalty, system.repetition_penalty
+    return Translate(run, split, system.search, system.beam, *penalties, tuned=tuned)
 
 
 def headline(options: Options) -> dict[tuple[str, int, str], Translate]:
     """By language, seed and system: the comparison that matters most."""
     return {
-        (language, seed, system.name): translation(system, run_of(system, language, options, seed), options.split)
+        (language, seed, system.name): translation(system, run_of(system, language, options, seed), options.split, True)
         for seed, language, system in product(options.seeds, systems.HEADLINE, (systems.BPE, systems.SSMT))
     }
 
@@ -214,7 +218,7 @@ def headline(options: Options) -> dict[tuple[str, int, str], Translate]:
 def table3(options: Options) -> dict[tuple[str, str], Translate]:
     """By language and system."""
     return {
-        (language, system.name): translation(system, run_of(system, language, options), options.split)
+        (language, system.name): translation(system, run_of(system, language, options), options.split, True)
         for pair in ((systems.BPE, systems.SSMT), (systems.ULM, systems.DPE))
         for language, system in product(systems.LANGUAGES, pair)
     }

@@ -48,17 +48,18 @@ class System:
         return compose(PRESET, file, [*EVERY_SYSTEM, *self.settings, *budget, *more])
 
 
-BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords")
-ULM = System("ulm", ("model=ulm",), what="a Transformer on subwords of a unigram model")
-DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts")
+BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords, with copies")
+ULM = System("ulm", ("model=ulm",), what="a Transformer on subwords of a unigram model, with copies")
+DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with copies")
 SSMT = System(
     "ssmt",
-    what="ours, with n-gram inputs, a lexicon by first character and layers over words first",
+    what="ours, with n-gram inputs, a lexicon by first character, layers over words first and copies",
 )
 SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
 
 NGRAMS = ("network.ngram_inputs=true",)
 CLASSES = ("network.lexicon_by_first_character=true",)
+NO_COPIES = ("network.copies=false",)
 AS_DEEP = ("network.decoder_layers=2",)  # as the encoder: ours has one more, of which two are over words
 
 # Table 4: the paper's five rows, and ours below them. Rows with one name are one run, decoded in several ways.
@@ -74,8 +75,15 @@ ABLATION = {
     "and n-gram inputs": System("mixture-ngrams", (*AS_DEEP, *NGRAMS), _PAPERS),
     "and lexicon by first character": System("mixture-classes", (*AS_DEEP, *CLASSES), _PAPERS),
     "and both of these": System("mixture-both", (*AS_DEEP, *NGRAMS, *CLASSES), _PAPERS),
+    "`ssmt` of Table 3, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
     "`ssmt` of Table 3": SSMT,
+    "`bpe` of Table 3, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
+    "`bpe` of Table 3": BPE,
 }
+
+# A model's length penalty where it is chosen on the validation text, and how many of its sentences are translated.
+LENGTH_PENALTIES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
+TUNING_SENTENCES = 200
 
 # Table 7.
 BEAMS = (1, 3, 5, 7, 10)

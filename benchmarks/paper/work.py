@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from paper import systems
 from paper.plan import Extract, Job, Run, Segment, Train, Translate
 from ssmt.config import differences, in_words
 from ssmt.devices import choose_device
@@ -47,6 +49,9 @@ class Place:
         return TrainingFiles(
             *(self.data / language / f"{part}.{end}" for part in ("train", "dev") for end in (SOURCE, language))
         )
+
+    def validation_files(self, language: str) -> tuple[Path, Path]:
+        return self.data / language / f"dev.{SOURCE}", self.data / language / f"dev.{language}"
 
     def test_files(self, language: str, split: str) -> tuple[Path, Path]:
         return self._kept(f"{language}/{split}.{SOURCE}"), self._kept(f"{language}/{split}.{language}")
@@ -93,7 +98,7 @@ def _texts(job: Job) -> list[str]:
         case Train():
             parts = ["train", "dev"]
         case Translate():
-            parts = [job.split]
+            parts = [job.split, *(["dev"] if job.tuned and job.split != "dev" else [])]
         case Segment():
             return [f"morphology/{language}.sentences.tsv"]
         case Extract():
@@ -188,18 +193,47 @@ def translate(job: Translate, place: Place) -> dict[str, Any]:
         lines[: job.sentences] for lines in read_parallel(*place.test_files(job.language, job.split))
     )
     translator = Translator.load(job.run.directory(place.output), DEVICE)
+    tuned = _length_of_validation(job, place, translator) if job.tuned else None
     begun = time.process_time()
+    texts = _translated(job, translator, sources, tuned["length_penalty"] if tuned else job.length_penalty)
+    seconds = time.process_time() - begun
+    return scores(texts, [references]) | {"cpu_seconds": round(seconds, 1), "translations": texts} | (tuned or {})
+
+
+def _translated(
+    job: Translate, translator: Translator, sources: Sequence[str], length_penalty: float | None
+) -> list[str]:
     translated = translate_lines(
         translator,
         sources,
         search=job.search,
         beam=job.beam,
-        length_penalty=job.length_penalty,
+        length_penalty=length_penalty,
         repetition_penalty=job.repetition_penalty,
     )
-    seconds = time.process_time() - begun
-    texts = [translation.text for translation in translated]
-    return scores(texts, [references]) | {"cpu_seconds": round(seconds, 1), "translations": texts}
+    return [translation.text for translation in translated]
+
+
+def _length_of_validation(job: Translate, place: Place, translator: Translator) -> dict[str, Any]:
+    """What is shorter than its reference has a lower chrF and BLEU for that alone, and models differ in how soon they
+    end: so each is compared at the length that fits."""
+    sources, references = (
+        lines[: systems.TUNING_SENTENCES] for lines in read_parallel(*place.validation_files(job.language))
+    )
+    lengths = {
+        penalty: words_in(_translated(job, translator, sources, penalty)) / words_in(references)
+        for penalty in systems.LENGTH_PENALTIES
+    }
+    return {"length_penalty": nearest_length(lengths), "validation_lengths": lengths}
+
+
+def nearest_length(lengths: Mapping[float, float]) -> float:
+    """The penalty whose length, relative to the references', is nearest to 1; of equal ones the lowest."""
+    return min(sorted(lengths), key=lambda penalty: abs(math.log(max(lengths[penalty], 1e-9))))
+
+
+def words_in(texts: Iterable[str]) -> int:
+    return sum(len(text.split()) for text in texts)
 
 
 def segment(job: Segment, place: Place) -> dict[str, Any]:

@@ -27,6 +27,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "words first": NGRAMS | CLASSES | FIRST,
     "words first, no attention": NGRAMS | CLASSES | FIRST | {"character_attention": False, "character_feedforward": 8},
     "words first, no ngrams": FIRST | {"character_attention": False},
+    "copies": {"copies": True},
 }
 PAIRS = [
     ("the cat sees a dog", "ab ba aab"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -11,10 +12,13 @@ from torch import Tensor, nn
 
 from ssmt.lattice import NEG_INF
 from ssmt.model.characters import _LSTMCell
+from ssmt.model.copies import cut_into_units
 from ssmt.model.segments import selected_log_probs
 from ssmt.model.ssmt import SSMT
+from ssmt.text.alphabet import Alphabet
 from ssmt.text.lexicon import ABSENT
-from tests.models import batch_of, legal_segments, random_model
+from tests.literal import LiteralModel
+from tests.models import SOURCES, batch_of, legal_segments, random_model
 
 VARIANTS = [
     pytest.param({}, id="default"),
@@ -23,6 +27,7 @@ VARIANTS = [
     pytest.param({"characters": False}, id="lexicon only"),
     pytest.param({"character_width": 10}, id="narrow LSTM"),
 ]
+COPIES: dict[str, Any] = {"letters": "abdogs ", "copies": True}
 
 
 def literal_log_prob(model: SSMT, state: Tensor, previous: int, segment: tuple[int, ...]) -> float:
@@ -100,6 +105,38 @@ def test_proper_segments_sum_to_one(longest: int, parts: dict[str, bool]) -> Non
         for segment in legal_segments(model.vocabulary.alphabet, longest)
     )
     assert total == pytest.approx(1.0, abs=1e-5)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("source", [*SOURCES, ""])
+@pytest.mark.parametrize("longest", [1, 2, 3])
+def test_segments_with_copies_sum_to_one(source: str, longest: int) -> None:
+    entries = [entry for entry in ("ab", "ba", "aab") if len(entry) <= longest]
+    model = random_model(longest=longest, entries=entries, **COPIES)
+    literal = LiteralModel(model, source)
+    units = model.segments.units(literal.memory)
+    state = literal.state(())
+    total = 0.0
+    for segment in legal_segments(model.vocabulary.alphabet, longest):
+        targets = torch.tensor([segment]), torch.tensor([len(segment)])
+        before = torch.tensor([[model.vocabulary.start, *segment[:-1]]])
+        states = state.expand(1, len(segment), -1)
+        scores = model.segments(*targets, before, states, model.character_embedding, units)
+        found = math.exp(scores[0, 0, -1 if longest == 1 else len(segment) - 1])
+        assert found == pytest.approx(literal.end((), segment), abs=1e-6)
+        total += found
+    assert total == pytest.approx(1.0, abs=1e-5)
+
+
+def test_what_can_be_copied_is_cut_as_segments_are() -> None:
+    alphabet = Alphabet.of_characters("abcd-12 ")
+
+    def cut(text: str) -> list[str]:
+        return [alphabet.decode(unit) for unit in cut_into_units(text, alphabet, 3)]
+
+    assert cut("abcdab") == ["abc", "dab"]
+    assert cut("2-ab1") == ["2", "-", "ab", "1"]
+    assert cut("abx") == cut("a b") == cut("") == []
 
 
 @torch.no_grad()

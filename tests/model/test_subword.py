@@ -17,7 +17,7 @@ from ssmt.text.batch import Batch, make_batch
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary
-from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords
+from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords, stir
 
 PAIRS = [("the cat sees a dog", "dogs see"), ("a cat", "a  cat "), ("run dog", "the dog sees the cats")]
 
@@ -27,9 +27,10 @@ def shared_vocabulary() -> SubwordVocabulary:
     return SubwordVocabulary(subwords, subwords)
 
 
-def subword_model(vocabulary: SubwordVocabulary, smoothing: float = 0.1) -> SubwordTransformer:
+def subword_model(vocabulary: SubwordVocabulary, smoothing: float = 0.1, copies: bool = False) -> SubwordTransformer:
     torch.manual_seed(1)
-    settings = {"model": "bpe", "network": SMALL, "training": {"label_smoothing": smoothing}}
+    network = {**SMALL, "copies": copies}
+    settings = {"model": "bpe", "network": network, "training": {"label_smoothing": smoothing}}
     return SubwordTransformer(vocabulary, changed(Config(), settings, "test"))
 
 
@@ -52,9 +53,33 @@ def test_losses_are_torchs_cross_entropy(smoothing: float) -> None:
     torch.testing.assert_close(model.log_probability(batch).sum(), -nats)
 
 
-def test_padding_changes_nothing() -> None:
+@torch.no_grad()
+@pytest.mark.parametrize("shared", [True, False])
+def test_copies_are_mixed_in(shared: bool) -> None:
+    """log p of a target is the sum of what every subword has among all of them; smoothing is of what is not copied."""
+    subwords = source_subwords()
+    vocabulary = shared_vocabulary() if shared else SubwordVocabulary(subwords, Pieces.of_lines(["▁a ▁dog s"], 30))
+    model, batch = subword_model(vocabulary, 0.5, copies=True).eval(), encoded(vocabulary)
+    assert model.copies is not None
+    stir(model.copies)
+    memory = model.encode(batch.source)
+    states = model.states(batch)
+    log_probs = model.log_probs(states, model.units(memory))
+    torch.testing.assert_close(log_probs.logsumexp(dim=-1), torch.zeros(batch.target.shape))
+    real = batch.target != vocabulary.target_pad
+    chosen = log_probs.gather(2, batch.target.unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0.0).sum(dim=1)
+    torch.testing.assert_close(model.log_probability(batch).float(), chosen)
+    generated = F.log_softmax(model.logits(states), dim=-1)
+    assert (log_probs - generated).abs().max() > 0.1
+    loss = model.train()(batch)
+    flat = -generated.mean(dim=-1).masked_fill(~real, 0.0).sum()
+    torch.testing.assert_close(loss.minimised, -0.5 * chosen.sum() + 0.5 * flat)
+
+
+@pytest.mark.parametrize("copies", [False, True])
+def test_padding_changes_nothing(copies: bool) -> None:
     vocabulary = shared_vocabulary()
-    model = subword_model(vocabulary).eval()
+    model = subword_model(vocabulary, copies=copies).eval()
     alone = [model.log_probability(batch_of(model, [pair])).item() for pair in PAIRS]  # type: ignore[arg-type]
     assert model.log_probability(encoded(vocabulary)).tolist() == pytest.approx(alone, abs=1e-5)
 

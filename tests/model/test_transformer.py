@@ -29,7 +29,7 @@ bodies = pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
 
 
 def of_sentences(memory: Memory, sentences: torch.Tensor) -> Memory:
-    return Memory(memory.states[sentences], memory.mask[sentences])
+    return Memory(*(part[sentences] for part in memory))
 
 
 def networks(**changes: object) -> tuple[Encoder, Decoder]:
@@ -151,7 +151,7 @@ def test_a_plan_is_where_a_layer_looks_and_is_followed_with_a_weight_a_head() ->
     )
     states, x = torch.randn(2, 5, 8), torch.randn(2, 3, 8)
     mask = torch.tensor([[True] * 5, [True] * 3 + [False] * 2])
-    memory = Memory(states, mask)
+    memory = Memory(states, mask, torch.zeros(mask.shape, dtype=torch.int64))
 
     planned, plan = planner.planning(x, memory)
     torch.testing.assert_close(planned, planner(x, memory))

@@ -15,6 +15,7 @@ from tests.literal import LiteralModel, dynamic_decoding, mixture_beam_search
 from tests.models import SOURCES, random_model
 
 OURS = {"ngram_inputs": True, "lexicon_by_first_character": True, "decoder_layers": 3, "character_layers": 1}
+COPIES = {"letters": "abdogs ", "copies": True}
 LENGTH = 9
 
 
@@ -34,6 +35,8 @@ def settings() -> list[Any]:
         pytest.param({"proper": False}, {"beam": 3}, 6, id="improper"),
         pytest.param({"decoder_layers": 3, "character_layers": 2}, {"beam": 3}, 4, id="layers over words"),
         pytest.param(OURS, {"beam": 3}, 4, id="words first, lexicon by first character"),
+        pytest.param(COPIES, {"beam": 3}, 4, id="copies"),
+        pytest.param({**OURS, **COPIES}, {"beam": 3}, 4, id="copies, words first"),
         pytest.param({"lexicon": False}, {"beam": 3}, 4, id="characters only"),
         pytest.param({"characters": False}, {"beam": 3}, 4, id="lexicon only"),
     ]
@@ -62,6 +65,8 @@ def test_dynamic_decoding_is_that_of_the_paper(network: dict[str, Any], options:
         pytest.param({"proper": False}, 3, 6, id="improper"),
         pytest.param({"decoder_layers": 3, "character_layers": 2}, 3, 6, id="layers over words"),
         pytest.param(OURS, 3, 6, id="words first, lexicon by first character"),
+        pytest.param(COPIES, 3, 6, id="copies"),
+        pytest.param({**OURS, **COPIES}, 3, 6, id="copies, words first"),
         pytest.param({"lexicon": False}, 3, 6, id="characters only"),
         pytest.param({"characters": False}, 3, 6, id="lexicon only"),
     ],

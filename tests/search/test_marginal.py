@@ -29,6 +29,13 @@ VARIANTS = [
         | {"decoder_layers": 3, "character_layers": 1, "character_attention": False},
         id="words first",
     ),
+    pytest.param({"letters": "abdogs ", "copies": True}, id="copies"),
+    pytest.param({"letters": "abdogs ", "copies": True, "longest": 2, "lexicon": False}, id="copies, L=2"),
+    pytest.param(
+        {"letters": "abdogs ", "copies": True, "ngram_inputs": True, "lexicon_by_first_character": True}
+        | {"characters": False, "decoder_layers": 3, "character_layers": 1, "character_attention": False},
+        id="copies, words first",
+    ),
     pytest.param({"longest": 1, "entries": (), "ngram_inputs": True}, id="L=1"),
     pytest.param({"longest": 5, "entries": ("abab", "bb", "aaaaa")}, id="L=5"),
 ]
@@ -38,13 +45,13 @@ VARIANTS = [
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_masses_are_the_probabilities_of_prefixes(variant: dict[str, Any]) -> None:
     model = random_model(**variant)
-    source = SOURCES[0]
+    source, text = SOURCES[0], "abba ab aaabab b" + " a dog dodogs" * ("d" in variant.get("letters", ""))
     literal = LiteralModel(model, source)
     memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
     alphabet = model.vocabulary.alphabet
     scorer = MarginalScorer(model, memory, 1, Request.of_lengths(model.vocabulary.start, torch.tensor([1000])))
     prefix: tuple[int, ...] = ()
-    for character in [*alphabet.encode("abba ab aaabab b").tolist(), None]:
+    for character in [*alphabet.encode(text).tolist(), None]:
         masses = scorer.extensions()[0]
         by_length = scorer.masses_by_length().sum(dim=0)[0].log() + scorer.total
         torch.testing.assert_close(by_length[literal.generable()], masses[literal.generable()])

@@ -29,11 +29,16 @@ def many_sources(count: int) -> list[str]:
 
 
 @pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("count", [200, 40], ids=["plain", "layers over words"])
-def test_the_output_does_not_depend_on_the_batch(model: Translator, search: Any, count: int) -> None:
-    texts = many_sources(count)
-    if count == 40:
-        model = translator(random_model(seed=5, decoder_layers=4, character_layers=2))
+@pytest.mark.parametrize(
+    ("network", "count"),
+    [
+        pytest.param({}, 200, id="plain"),
+        pytest.param({"decoder_layers": 4, "character_layers": 2}, 40, id="layers over words"),
+        pytest.param({"letters": "abdogs ", "copies": True}, 40, id="copies"),
+    ],
+)
+def test_the_output_does_not_depend_on_the_batch(search: Any, network: dict[str, Any], count: int) -> None:
+    model, texts = translator(random_model(seed=5, **network)), many_sources(count)
     options: dict[str, Any] = {"search": search, "beam": 3, "n_best": 2, "max_length": 12}
     expected = model.translate(texts, **options, batch_characters=4000)
     alone = model.translate(texts, **options, batch_characters=1)

@@ -18,7 +18,7 @@ from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import unmarked
 from ssmt.text.vocabulary import SubwordVocabulary
 from ssmt.translator import Translator
-from tests.models import SMALL, SOURCES, source_subwords
+from tests.models import SMALL, SOURCES, source_subwords, stir
 
 LINES = ["▁ab a ▁b", "▁a b", "▁ba ▁ab", "▁b ▁ba ab"]  # pieces ▁ a b ab ▁a ▁b ▁ab ▁ba: many ways to write a text
 Ids = tuple[int, ...]
@@ -29,11 +29,27 @@ class LiteralSubwords:
 
     def __init__(self, model: SubwordTransformer, source: str) -> None:
         self.model, self.target = model, model.vocabulary.target
-        self.memory = model.encode(torch.tensor(model.vocabulary.encode_sources([source])))
+        (self.source,) = model.vocabulary.encode_sources([source])
+        self.memory = model.encode(torch.tensor([self.source]))
 
     def next(self, prefix: Ids) -> list[float]:
         states = self.model.decoder.states(torch.tensor([[self.model.vocabulary.start, *prefix]]), self.memory)
-        return torch.log_softmax(self.model.logits(states[0, -1]).double(), dim=-1).tolist()
+        state = states[0, -1]
+        generated = torch.log_softmax(self.model.logits(state).double(), dim=-1).exp().tolist()
+        copies = self.model.copies
+        if copies is None:
+            return [math.log(p) for p in generated]
+        pointer, weights = copies.pointer, dict[int, float]()
+        for place, token in enumerate(self.source):
+            piece = self.model.vocabulary.source.pieces[token]
+            if token > 2 and piece in self.target.pieces[3:]:
+                key = pointer.key(self.memory.states[0, place])
+                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token]
+                id = self.target.pieces.index(piece)
+                weights[id] = weights.get(id, 0.0) + math.exp(logit.item())
+        c = torch.sigmoid(pointer.gate(state)).item() if weights else 0.0
+        total = sum(weights.values()) or 1.0
+        return [math.log(c * weights.get(id, 0.0) / total + (1 - c) * p) for id, p in enumerate(generated)]
 
     def written(self, prefix: Ids) -> str:
         return "".join(self.target.pieces[id] for id in prefix)
@@ -92,11 +108,15 @@ class LiteralSubwords:
         return best
 
 
-@pytest.fixture(scope="module")
-def model() -> SubwordTransformer:
+@pytest.fixture(scope="module", params=[False, True], ids=["plain", "copies"])
+def model(request: pytest.FixtureRequest) -> SubwordTransformer:
     torch.manual_seed(5)
     vocabulary = SubwordVocabulary(source_subwords(), Pieces.of_lines(LINES, 100))
-    network = SubwordTransformer(vocabulary, changed(Config(), {"model": "bpe", "network": SMALL}, "test")).eval()
+    settings = {"model": "bpe", "network": {**SMALL, "copies": request.param}}
+    network = SubwordTransformer(vocabulary, changed(Config(), settings, "test")).eval()
+    if network.copies is not None:
+        stir(network.copies)
+        assert set(vocabulary.source.pieces[3:]) & set(vocabulary.target.pieces[3:])
     with torch.no_grad():
         network.decoder.embedding.tokens.weight.mul_(1.5)  # less even distributions
         network.decoder.embedding.tokens.weight[vocabulary.target.eos] = 0  # tied to the input, it would win at once

@@ -47,7 +47,10 @@ NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of m
 PRESETS: dict[str, Settings] = {
     "tiny": {
         "text": {"source_vocabulary": 2000, "subword_vocabulary": 4000, "lexicon_size": 2000},
-        "network": {"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
+        "network": {
+            **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
+            "copies": True,
+        },
         "training": {
             **{"learning_rate": 2e-3, "warmup_updates": 400},
             **{"batch_characters": 1500, "cooldown": 0.4},  # on a CPU, more updates are worth more than larger ones
@@ -56,15 +59,14 @@ PRESETS: dict[str, Settings] = {
     "small": {
         "network": {
             **{"width": 256, "heads": 4, "feedforward": 1024, "encoder_layers": 3, "decoder_layers": 3},
-            **{"character_layers": 2, "character_width": 128},
+            **{"character_layers": 2, "character_width": 128, "copies": True},
         },
         "training": {"learning_rate": 1e-3, "warmup_updates": 1000},
     },
-    "base": {"network": {"character_layers": 2, "character_width": 256}},
+    "base": {"network": {"character_layers": 2, "character_width": 256, "copies": True}},
 }
 assert tuple(PRESETS) == get_args(Preset)
 # What besides differs for one kind of model.
-_OWN_SUBWORDS: Settings = {"text": {"shared_vocabulary": False, "subword_vocabulary": 2000}}
 PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
     "tiny": {
         "ssmt": {
@@ -76,8 +78,6 @@ PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
                 "characters": False,  # all single characters are in the lexicon, so that every text can be written
             },
         },
-        "bpe": _OWN_SUBWORDS,
-        "ulm": _OWN_SUBWORDS,
         "dpe": {"text": {"subword_vocabulary": 2000}},
     }
 }

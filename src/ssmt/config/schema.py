@@ -187,6 +187,7 @@ class NetworkConfig(Section):
     lexicon_by_first_character: bool = Field(
         False, description="of the lexicon: p(first character) p(entry | first character), not one softmax over all"
     )
+    copies: bool = Field(False, description="let segments, or subwords, be copied from the source")
     character_width: int | None = Field(
         None, ge=1, le=1 << 16, description="width of the character LSTM (none: as wide as the network)"
     )

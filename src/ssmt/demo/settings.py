@@ -16,7 +16,7 @@ CORPUS = "corpus"  # its directory, beside those of the models
 
 _BOTH: Mapping[str, Mapping[str, Any]] = {
     "text": {"source_vocabulary": 1000},
-    "network": {"width": 96, "heads": 4, "encoder_layers": 2},
+    "network": {"width": 96, "heads": 4, "encoder_layers": 2, "copies": False},  # its languages share no word
     "training": {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
@@ -28,7 +28,7 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
 # The feed-forward layers make up for what only SSMT has: n-gram inputs, and a layer more.
 _OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "bpe": {
-        "text": {"subword_vocabulary": 1000},
+        "text": {"subword_vocabulary": 1000, "shared_vocabulary": False},
         "network": {"feedforward": 448},
         "training": {"validate_every": 200},
     },

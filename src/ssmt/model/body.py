@@ -22,6 +22,7 @@ class Memory(NamedTuple):
 
     states: Tensor  # (B, S, D)
     mask: Tensor  # (B, S) True at real tokens
+    tokens: Tensor  # (B, S)
 
 
 class Cache(ABC):

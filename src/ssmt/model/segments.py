@@ -15,11 +15,14 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.lattice import NEG_INF
+from ssmt.model.body import Memory
 from ssmt.model.characters import CharacterModel
 from ssmt.model.classes import LexiconClasses
+from ssmt.model.copies import SegmentCopies, Units
 from ssmt.model.dropout import Dropout
 from ssmt.model.tries import TrieBuffers
-from ssmt.text.lexicon import ABSENT, Lexicon, Trie, legal_lengths
+from ssmt.text.lexicon import ABSENT, Trie, legal_lengths
+from ssmt.text.vocabulary import Vocabulary
 
 CHUNK_ELEMENTS = 1 << 22  # logits over the lexicon that exist at one time: 16 MiB
 
@@ -27,9 +30,9 @@ CHUNK_ELEMENTS = 1 << 22  # logits over the lexicon that exist at one time: 16 M
 class SegmentModel(nn.Module):
     """Scores segments given the state at their start. Knows nothing of the body that made the state."""
 
-    def __init__(self, lexicon: Lexicon, config: NetworkConfig, longest: int) -> None:
+    def __init__(self, vocabulary: Vocabulary, config: NetworkConfig, longest: int) -> None:
         super().__init__()
-        alphabet = lexicon.alphabet
+        lexicon, alphabet = vocabulary.lexicon, vocabulary.alphabet
         self.longest = longest
         self.pad = alphabet.pad
         self.lexicon = lexicon
@@ -39,6 +42,7 @@ class SegmentModel(nn.Module):
         by_class = config.lexicon and config.lexicon_by_first_character
         self.classes = LexiconClasses(lexicon, config.width) if by_class else None
         self.gate = nn.Linear(config.width, 1) if config.characters and config.lexicon else None
+        self.copies = SegmentCopies(vocabulary, config, longest) if config.copies else None
         self.dropout = Dropout(config.dropout)
         self.register_buffer("is_word", torch.from_numpy(alphabet.is_word), persistent=False)
         if isinstance(self.entries, nn.Linear):
@@ -48,6 +52,10 @@ class SegmentModel(nn.Module):
     @property
     def trie(self) -> Trie:
         return self.tries.trie()
+
+    def units(self, memory: Memory | None) -> Units | None:
+        """What segments can be copied from, if they can be."""
+        return None if self.copies is None or memory is None else self.copies.units(memory)
 
     def log_gates(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """log g and log (1 - g): the shares of the character model and of the lexicon. (..., D) -> (...)"""
@@ -83,11 +91,19 @@ class SegmentModel(nn.Module):
         selected = self.entry_log_probs(states).gather(1, ids.clamp(min=0))  # weights of 8 bits
         return selected.masked_fill(ids == ABSENT, NEG_INF)
 
-    def forward(self, target: Tensor, lengths: Tensor, previous: Tensor, states: Tensor, embedding: Tensor) -> Tensor:
+    def forward(
+        self,
+        target: Tensor,
+        lengths: Tensor,
+        previous: Tensor,
+        states: Tensor,
+        embedding: Tensor,
+        units: Units | None = None,
+    ) -> Tensor:
         """Scores of all segments of each target: the lattice. (B, T, L)
 
         target (B, T), lengths (B,), previous (B, T) the character before each position, states (B, T, D),
-        embedding (C, D) of the characters.
+        embedding (C, D) of the characters, units what can be copied.
         """
         L = self.longest
         legal_by_place = legal_lengths(target, self.get_buffer("is_word"), L, lengths)  # (B, T)
@@ -103,6 +119,10 @@ class SegmentModel(nn.Module):
             ids = self.trie.ids_of_segments(target, legal_by_place, L)[real]  # (n, L)
             parts.append(log_not_g.unsqueeze(1) + self.selected_entry_log_probs(state, target[real], ids))
         mixed = torch.logaddexp(*parts) if len(parts) == 2 else parts[0]  # Eq. 3
+        if units is not None:
+            assert self.copies is not None
+            copied, log_rest = self.copies(target, legal_by_place, states, units)
+            mixed = torch.logaddexp(log_rest[real].unsqueeze(1) + mixed, copied[real])
         is_legal = torch.arange(L, device=legal.device) < legal.unsqueeze(1)
         scores = mixed.new_full((*target.shape, L), NEG_INF)
         scores[real] = mixed.masked_fill(~is_legal, NEG_INF)

@@ -41,6 +41,7 @@ class SSMT(TranslationModel):
         "segments.entries.bias": "entries",
         "segments.classes.logits.weight": "target",
         "segments.classes.logits.bias": "target",
+        "segments.copies.pointer.bias": "source",
     }
 
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
@@ -50,7 +51,7 @@ class SSMT(TranslationModel):
         ngrams = NgramInputs(vocabulary.lexicon, network.width) if network.ngram_inputs else None
         embedding = Embedding(len(vocabulary.alphabet), network, vocabulary.alphabet.pad, ngrams)
         self.decoder = self.body(embedding, vocabulary, network)
-        self.segments = SegmentModel(vocabulary.lexicon, network, config.text.longest_segment)
+        self.segments = SegmentModel(vocabulary, network, config.text.longest_segment)
 
     @staticmethod
     def body(embedding: Embedding, vocabulary: Vocabulary, config: NetworkConfig) -> Body:
@@ -68,8 +69,11 @@ class SSMT(TranslationModel):
 
     def lattice(self, batch: Batch) -> Tensor:
         """The score of every segment of every target. (B, T, L)"""
+        memory = self.encode(batch.source)
+        states = self.decoder.states(batch.previous, memory)  # h_j has read y_<j                             Eq. 2
+        units = self.segments.units(memory)
         scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
-            batch.target, batch.target_lengths, batch.previous, self.states(batch), self.character_embedding
+            batch.target, batch.target_lengths, batch.previous, states, self.character_embedding, units
         )
         if self.training or scores.device.type == "mps":
             return scores

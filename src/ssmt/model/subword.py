@@ -12,6 +12,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import Config
+from ssmt.model.body import Memory
+from ssmt.model.copies import SubwordCopies, Units
 from ssmt.model.layers import Embedding
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import Loss, TranslationModel
@@ -24,7 +26,11 @@ ORIGINAL = "decoder.embedding.tokens.weight"
 
 class SubwordTransformer(TranslationModel):
     vocabulary: SubwordVocabulary
-    ROWS: ClassVar[Mapping[str, RowKind]] = {SHARED: "source", ORIGINAL: "target"}
+    ROWS: ClassVar[Mapping[str, RowKind]] = {
+        SHARED: "source",
+        ORIGINAL: "target",
+        "copies.pointer.bias": "source",
+    }
 
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
         super().__init__(vocabulary)
@@ -32,6 +38,7 @@ class SubwordTransformer(TranslationModel):
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
         self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
+        self.copies = SubwordCopies(vocabulary, config.network) if config.network.copies else None
         if vocabulary.shared:
             self.encoder.embedding.tokens = self.decoder.embedding.tokens
             self.register_state_dict_post_hook(_leave_out_shared)  # type: ignore[no-untyped-call]
@@ -40,6 +47,18 @@ class SubwordTransformer(TranslationModel):
     def logits(self, states: Tensor) -> Tensor:
         """The output layer is the embedding of the target's subwords. (..., D) -> (..., V)"""
         return F.linear(states, self.decoder.embedding.tokens.weight)
+
+    def units(self, memory: Memory | None) -> Units | None:
+        """What subwords can be copied from, if they can be."""
+        return None if self.copies is None or memory is None else self.copies.units(memory)
+
+    def log_probs(self, states: Tensor, units: Units | None) -> Tensor:
+        """log p of every subword. (B, T, D) -> (B, T, V)"""
+        log_probs = F.log_softmax(self.logits(states).float(), dim=-1)
+        if units is None:
+            return log_probs
+        assert self.copies is not None
+        return self.copies.mixed(log_probs, states, units)
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p of each target in its one segmentation. (B,)"""
@@ -51,11 +70,16 @@ class SubwordTransformer(TranslationModel):
 
     def _losses(self, batch: Batch) -> Loss:
         """Of each target, with and without label smoothing. (B,)"""
-        states = self.states(batch)
+        memory = self.encode(batch.source)
+        states, units = self.decoder.states(batch.previous, memory), self.units(memory)
         real = batch.target != self.vocabulary.target.pad  # (B, T)
         log_probs = F.log_softmax(self.logits(states[real]).float(), dim=-1)  # (n, V): padding costs nothing
-        nats = -log_probs.gather(1, batch.target[real].unsqueeze(1)).squeeze(1)
-        smoothed = nats
+        log_prob = log_probs.gather(1, batch.target[real].unsqueeze(1)).squeeze(1)
+        if units is not None:
+            assert self.copies is not None
+            of_places = log_probs.new_zeros(batch.target.shape).masked_scatter(real, log_prob)
+            log_prob = self.copies.mixed_of(of_places, batch.target, states, units)[real]
+        smoothed = nats = -log_prob
         if self.training and self.smoothing:
             smoothed = (1 - self.smoothing) * nats - self.smoothing * log_probs.mean(dim=-1)
         if not self.training and nats.device.type != "mps":

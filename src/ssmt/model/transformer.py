@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         x = self.embedding(source)
         for layer in self.layers:
             x = layer(x, mask[:, None, None, :])
-        return Memory(self.norm(x), mask)
+        return Memory(self.norm(x), mask, source)
 
 
 class Source(NamedTuple):

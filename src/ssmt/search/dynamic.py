@@ -56,7 +56,7 @@ class _DynamicSearch:
         self.eos = alphabet.eos
         self.B = job.request.sentences
         rows = self.B * 2 * self.K
-        self.search = SegmentSearch(model, self.B * self.K)
+        self.search = SegmentSearch(model, self.B * self.K, job.memory)
         self.possible = generable(alphabet).to(model.device)
         if options.stop == "paper" and not self.search.proper:
             self.possible = torch.ones_like(self.possible)
@@ -68,7 +68,8 @@ class _DynamicSearch:
         device = model.device
         previous = job.request.first_symbols(2 * self.K)
         first = torch.arange(self.B * self.K, device=device)  # all rows are the same
-        begun = self.search.begin(model.decoder.step(previous, self.cache)[first * 2], previous[first * 2])
+        states = model.decoder.step(previous, self.cache)[first * 2]
+        begun = self.search.begin(states, previous[first * 2], torch.arange(self.B, device=device))
         self.open = begun.select(first.repeat_interleave(2))
         self.closed = torch.zeros(
             rows, dtype=sum_precision(device), device=device
@@ -233,6 +234,6 @@ class _DynamicSearch:
         gone_on = self.search.read(self.open.select(rows[going_on]), character[going_on])
         self.cache.reorder(rows)
         states = self.model.decoder.step(character, self.cache)
-        begun = self.search.begin(states[closing], character[closing])
+        begun = self.search.begin(states[closing], character[closing], torch.tensor(self.active, device=rows.device))
         place = torch.cat([going_on, closing]).argsort()  # of each row among those that went on and those that began
         self.open = OpenSegments.cat(gone_on, begun).select(place)

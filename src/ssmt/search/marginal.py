@@ -9,6 +9,7 @@ and what has to be kept for a prefix of length j is, for each of the last L plac
 
     mass of prefix + y = sum over k of a_k [ g_k p_char,k(y_k..j-1 y ...) + (1 - g_k) p_lex,k(y_k..j-1 y ...) ]
 
+(and, where segments can be copied, the same with a third part).
 Whether y ends its segment need not be known to rank it: the mass covers both. Only for the strings that the beam has
 chosen is the mass split, into a_{j+1} and what goes on. The mass of `prefix + </s>` is the probability of the
 finished string.
@@ -26,6 +27,7 @@ from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
 from ssmt.search.job import Request
 from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.open_copies import OpenCopies
 from ssmt.search.open_entries import OpenEntries
 from ssmt.search.open_segments import generable
 from ssmt.search.open_spellings import OpenSpellings
@@ -56,21 +58,30 @@ class MarginalScorer:
         self.spellings = None
         if segments.characters is not None:
             self.spellings = OpenSpellings(model, segments.characters, rows, previous, states)
+        self.copies = None
+        if (units := segments.units(memory)) is not None:
+            assert segments.copies is not None
+            self.copies = OpenCopies(segments.copies, units, beam, self.C)
         self.mass: Tensor  # (N, C) of every next character, relative to the prefix
         self.total = torch.zeros(rows, dtype=dtype, device=model.device)  # (N,) log-probability of the prefixes
         self._begin(states, torch.ones_like(self.total))
 
     def extensions(self) -> Tensor:
         """The mass of every prefix with every next character. (N, C)"""
-        masses = [part.masses() for part in (self.entries, self.spellings) if part is not None]
-        self.mass = (masses[0] if len(masses) == 1 else masses[0].add_(masses[1])).clamp_(min=self.least)
+        first, *others = (part.masses() for part in self._parts())
+        for other in others:
+            first += other
+        self.mass = first.clamp_(min=self.least)
         scores = self.mass.log().add_(self.total.unsqueeze(1))
         return scores.masked_fill_(~self.request.allowed(self.length, self.can_begin, self.eos, self.beam), NEG_INF)
 
     def masses_by_length(self) -> Tensor:
         """The mass of every next character, by how many characters its segment has before it. (L, N, C)"""
-        parts = [part for part in (self.entries, self.spellings) if part is not None]
-        return torch.stack([part.masses_by_length() for part in parts]).sum(dim=0)
+        return torch.stack([part.masses_by_length() for part in self._parts()]).sum(dim=0)
+
+    def _parts(self) -> list[OpenEntries | OpenSpellings | OpenCopies]:
+        """Open segments, by what can write them."""
+        return [part for part in (self.entries, self.spellings, self.copies) if part is not None]
 
     def advance(self, rows: Tensor, symbols: Tensor) -> None:
         self.length += 1
@@ -85,10 +96,14 @@ class MarginalScorer:
             boundary += self.entries.advance(rows, symbols, scale)
         if self.spellings is not None:
             boundary += self.spellings.advance(rows, symbols, scale, states)
+        if self.copies is not None:
+            boundary += self.copies.advance(rows, symbols, scale)
         self._begin(states, boundary.clamp_(min=self.least))
 
     def _begin(self, states: Tensor, boundary: Tensor) -> None:
         """Segments begin: states (N, D), boundary (N,) the probability that one ends where they begin."""
+        if self.copies is not None:
+            boundary = boundary * self.copies.begin(states, boundary)
         of_spellings = of_entries = boundary
         if self.entries is not None and self.spellings is not None:
             log_gate, log_not_gate = self.model.segments.log_gates(states)
@@ -101,3 +116,5 @@ class MarginalScorer:
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
         self.request = self.request.select(sentences)
+        if self.copies is not None:
+            self.copies.select_sentences(sentences)

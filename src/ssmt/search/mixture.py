@@ -1,11 +1,13 @@
 """Mixture beam search: ordinary beam search over characters and lexicon entries, the paper's weak baseline (Table 7).
 
 A hypothesis is a derivation: at a segment's start either one lexicon entry, with probability (1 - g) p_lex, or the
-first of the character model's characters, with g p_char; inside a spelt segment the next character or `<eom>`.
-Nothing is summed: not over segmentations, not over the two ways to make a segment. The one exception is `</s>`,
-which is the same symbol in both. Hypotheses of a beam have equally many symbols, and so different lengths.
+first of the character model's characters, with g p_char, or (of models that copy) a unit of the source; inside a spelt
+segment the next character or `<eom>`. Nothing is summed: not over segmentations, not over the ways to make a segment.
+The one exception is `</s>`, which is the same symbol for characters and entries. Hypotheses of a beam have equally many
+symbols, and so different lengths.
 
-Shapes: B sentences, K beam, N = B*K rows, C alphabet, V lexicon, symbols W = C + V: characters, then entries.
+Shapes: B sentences, K beam, N = B*K rows, C alphabet, V lexicon, Q units that any source can have, symbols
+W = C + V + Q: characters, then entries, then units.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from torch import Tensor
 from ssmt.lattice import NEG_INF
 from ssmt.model.body import Memory
 from ssmt.model.characters import Spelling
+from ssmt.model.copies import NO_CHARACTER, Units
 from ssmt.model.ssmt import SSMT
 from ssmt.search.beam import beam_search
 from ssmt.search.job import Hypothesis, Job, Request, WritingRequest
@@ -33,7 +36,7 @@ def mixture_search(job: Job) -> list[list[Hypothesis]]:
 
 class MixtureScorer:
     def __init__(self, model: SSMT, memory: Memory | None, beam: int, request: Request) -> None:
-        self.model = model
+        self.model, self.beam = model, beam
         self.segments, self.characters = model.segments, model.segments.characters
         alphabet, lexicon = model.vocabulary.alphabet, model.segments.lexicon
         self.eos, self.eom, self.C, self.L = alphabet.eos, alphabet.eom, len(alphabet), model.segments.longest
@@ -43,12 +46,18 @@ class MixtureScorer:
         # What each symbol writes: characters themselves, `<eom>` nothing, entries their characters.
         written = [[id] for id in range(self.C)] + [list(entry) for entry in lexicon.entries]
         written[self.eom] = []
+        self.units = model.segments.units(memory)
+        self.unit_symbols = self.C + len(lexicon)  # the first of them
+        if self.units is not None:
+            assert model.segments.copies is not None
+            units = model.segments.copies.get_buffer("characters").tolist()
+            written += [[id for id in unit if id != NO_CHARACTER] for unit in units]
         widest = max(map(len, written))
         padded = [ids + [alphabet.pad] * (widest - len(ids)) for ids in written]
         self.written = torch.tensor(padded, device=device)  # (W, widest)
         self.written_length = torch.tensor([len(ids) for ids in written], device=device)
         self.request = WritingRequest(request, self.written, self.written_length, beam, self.eos)
-        entries = self.written[self.C :]
+        entries = self.written[self.C : self.unit_symbols]
         self.eos_entry = int((entries[:, 0] == self.eos).nonzero()[0])
         usable = self.possible[entries[:, 0]].clone()
         usable[self.eos_entry] = False  # `</s>` has one symbol
@@ -69,9 +78,12 @@ class MixtureScorer:
 
     def extensions(self) -> Tensor:
         log_gate, log_not_gate = self.segments.log_gates(self.states)
-        N = len(self.total)
         at_start = (self.spelt == 0).unsqueeze(1)
-        scores = self.total.new_full((N, self.C + len(self.segments.lexicon)), NEG_INF)
+        scores = self.total.new_full((len(self.total), len(self.written)), NEG_INF)
+        if self.units is not None:
+            log_rest, units = self._copied(self.units)
+            log_gate, log_not_gate = log_gate + log_rest, log_not_gate + log_rest
+            scores[:, self.unit_symbols :] = torch.where(at_start, units, NEG_INF)
         ends = torch.full_like(log_gate, NEG_INF)
         if self.characters is not None:
             following = self.next.to(self.total.dtype)
@@ -85,7 +97,7 @@ class MixtureScorer:
             ends = log_gate + self._log_eos()
         if self.segments.entries is not None:
             entries = (log_not_gate.unsqueeze(1) + self.entries).masked_fill(~self.usable_entry, NEG_INF)
-            scores[:, self.C :] = torch.where(at_start, entries, NEG_INF)
+            scores[:, self.C : self.unit_symbols] = torch.where(at_start, entries, NEG_INF)
             ends = torch.logaddexp(ends, log_not_gate + self.entries[:, self.eos_entry])
         scores[:, self.eos] = torch.where(at_start.squeeze(1), ends.to(scores.dtype), NEG_INF)
         scores = (self.total.unsqueeze(1) + scores).masked_fill(~self.request.allowed(self.length), NEG_INF)
@@ -112,6 +124,7 @@ class MixtureScorer:
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
         self.request = self.request.select(sentences)
+        self.units = None if self.units is None else self.units.select(sentences)
 
     def decode(self, hypothesis: Hypothesis) -> Hypothesis:
         """From symbols to characters, with the ends of the segments."""
@@ -139,6 +152,17 @@ class MixtureScorer:
             self.spelling = self.characters.advance(fresh, self.input_table[self.last])
             first = self.characters.log_probs(self.spelling, first=True)
             self.next = torch.where(inside, self.characters.log_probs(self.spelling, first=False), first)
+
+    def _copied(self, units: Units) -> tuple[Tensor, Tensor]:
+        """log (1 - c) at each row's state, and log (c p_copy) of all units. (N,), (N, Q)"""
+        assert self.segments.copies is not None
+        by_sentence = self.states.view(-1, self.beam, self.states.shape[1])
+        pointed = self.segments.copies.pointer(by_sentence, units)
+        weights = pointed.weights.to(self.total.dtype)
+        mass = weights.new_zeros(*weights.shape[:2], len(self.written) - self.unit_symbols)
+        mass.scatter_add_(2, units.ids.unsqueeze(1).expand(weights.shape), weights)
+        log_copied = pointed.log_share.unsqueeze(-1) + mass.log().clamp_(min=NEG_INF)
+        return pointed.log_rest.flatten(), log_copied.flatten(0, 1)
 
     def _log_eos(self) -> Tensor:
         """log p_char of the segment `</s>`. (N,)"""

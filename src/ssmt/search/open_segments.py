@@ -1,19 +1,23 @@
 """Segments under way: what a search over segmented strings has to know of a segment that has begun and may go on.
 
 Dynamic decoding generates character by character, but the model scores whole segments. An open segment is the bridge:
-its character-model state, its place in the lexicon's trie, and the lexicon's distribution at its start.
+its character-model state, its place in the lexicon's trie, the lexicon's distribution at its start, and what of the
+source it can be a copy of.
 
-Shapes: n open segments, C alphabet, V lexicon entries, H width of the character LSTM, L longest segment.
+Shapes: n open segments, C alphabet, V lexicon entries, H width of the character LSTM, L longest segment, B sentences, U
+units that can be copied from a source.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import reduce
 
 import torch
 from torch import Tensor
 
 from ssmt.lattice import NEG_INF
+from ssmt.model.body import Memory
 from ssmt.model.characters import Spelling
 from ssmt.model.ssmt import SSMT
 from ssmt.search.lexicon_rows import LexiconRows
@@ -34,6 +38,8 @@ class OpenSegments:
     hidden: Tensor  # (n, H) the character model's state
     cell: Tensor  # (n, H)
     next: Tensor  # (n, C) its log-probabilities of the next character, `<eom>` included
+    sentence: Tensor  # (n,) to which the segment belongs
+    copied: Tensor  # (n, U) the probability of each unit of its source that begins with the characters so far
 
     def select(self, rows: Tensor) -> OpenSegments:
         return OpenSegments(*(getattr(self, field.name).index_select(0, rows) for field in fields(self)))
@@ -46,7 +52,7 @@ class OpenSegments:
 class SegmentSearch:
     """The moves of open segments, for the searches over one batch."""
 
-    def __init__(self, model: SSMT, rows: int) -> None:
+    def __init__(self, model: SSMT, rows: int, memory: Memory | None = None) -> None:
         """`rows`: how many segments can begin at one step."""
         self.model, self.segments, self.characters = model, model.segments, model.segments.characters
         self.trie = model.segments.trie
@@ -58,11 +64,25 @@ class SegmentSearch:
         has_entries = model.segments.entries is not None
         self.lexicon = LexiconRows(model.segments, self.longest + 1, rows, device) if has_entries else None
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
+        self.units = model.segments.units(memory)
+        if self.units is not None:
+            assert self.segments.copies is not None
+            self.unit_characters = self.segments.copies.get_buffer("characters")[self.units.ids]  # (B, U, L)
+            self.unit_lengths = self.segments.copies.get_buffer("lengths")[self.units.ids]  # (B, U)
 
-    def begin(self, states: Tensor, previous: Tensor) -> OpenSegments:
-        """Segments that begin now: states (n, D), previous (n,) the character before them."""
+    def begin(self, states: Tensor, previous: Tensor, sentences: Tensor) -> OpenSegments:
+        """Segments that begin now: states (n, D), previous (n,) the character before them; as many for each of the
+        sentences, one after the other."""
         n = len(states)
         log_gate, log_not_gate = self.segments.log_gates(states)
+        sentence, copied = sentences.repeat_interleave(n // len(sentences)), states.new_zeros(n, 0)
+        if self.units is not None:
+            assert self.segments.copies is not None
+            by_sentence = states.view(len(sentences), -1, states.shape[1])
+            pointed = self.segments.copies.pointer(by_sentence, self.units.select(sentences))
+            copied = (pointed.weights * pointed.log_share.exp().unsqueeze(-1)).flatten(0, 1)
+            log_rest = pointed.log_rest.flatten()
+            log_gate, log_not_gate = log_gate + log_rest, log_not_gate + log_rest
         nothing = states.new_zeros(n, 0)
         spelling, following = Spelling(nothing, nothing), nothing
         if self.characters is not None:
@@ -71,9 +91,8 @@ class SegmentSearch:
             following = self.characters.log_probs(spelling, first=True)
         zeros = previous.new_zeros(n)
         slot = self._begin_rows(states, zeros)
-        return OpenSegments(
-            log_gate, log_not_gate, slot, zeros, zeros, torch.zeros_like(log_gate), *spelling, following
-        )
+        spelt = torch.zeros_like(log_gate)
+        return OpenSegments(log_gate, log_not_gate, slot, zeros, zeros, spelt, *spelling, following, sentence, copied)
 
     def _begin_rows(self, states: Tensor, nowhere: Tensor) -> Tensor:
         """What the lexicon says where segments begin; returns their slots. (n,)"""
@@ -88,8 +107,11 @@ class SegmentSearch:
             spelling = self.characters.advance(spelling, self.input_table[characters])
             following = self.characters.log_probs(spelling, first=False)
         node = self.trie.child(open.node, characters)
+        copied = open.copied
+        if self.units is not None:
+            copied = copied * (self._next_of_units(open) == characters.unsqueeze(1))
         fixed = open.log_gate, open.log_not_gate, open.slot
-        return OpenSegments(*fixed, node, open.length + 1, spelt, *spelling, following)
+        return OpenSegments(*fixed, node, open.length + 1, spelt, *spelling, following, open.sentence, copied)
 
     def log_prob_if_ended(self, open: OpenSegments, last: Tensor) -> Tensor:
         """log p of the segments as they stand, `last` being their last character: Eq. 3. (n,)"""
@@ -100,7 +122,10 @@ class SegmentSearch:
                 certain = ~self.is_word[last] | (open.length >= self.longest)
                 ending = torch.where(certain, 0.0, ending)
             spelt = open.spelt + ending
-        return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node))
+        copied = None
+        if self.units is not None:
+            copied = _log((open.copied * (self.unit_lengths[open.sentence] == open.length.unsqueeze(1))).sum(dim=1))
+        return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node), copied)
 
     def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
         """log of the probability that the segment goes on with y and beyond: the paper's `con` cases, Eq. 8 and 9. Of
@@ -111,7 +136,7 @@ class SegmentSearch:
         if self.lexicon is not None:
             below = self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node))
             below = _log(below - self._entry_mass(open.slot, self.trie.children_of(open.node)))
-        return self._mix(open, spelt, below).masked_fill(~legal, NEG_INF)
+        return self._mix(open, spelt, below, self._copied(open, ends=False)).masked_fill(~legal, NEG_INF)
 
     def most_of_endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
         """log of the most that the segment which y ends can have, for every y: that with a certain `<eom>`. (n, C)"""
@@ -119,13 +144,27 @@ class SegmentSearch:
         entry = None
         if self.lexicon is not None:
             entry = _log(self._entry_mass(open.slot, self.trie.children_of(open.node)))
-        return self._mix(open, spelt, entry).masked_fill(~legal, NEG_INF)
+        return self._mix(open, spelt, entry, self._copied(open, ends=True)).masked_fill(~legal, NEG_INF)
 
     def endings(self, open: OpenSegments, segments: Tensor, characters: Tensor) -> Tensor:
         """log p of some of the segments, each ended by a character: the paper's `end` cases, Eq. 6 and 7. (m,)
 
         Needs the character model's next state for each."""
         return self.log_prob_if_ended(self.read(open.select(segments), characters), characters)
+
+    def _next_of_units(self, open: OpenSegments) -> Tensor:
+        """What comes in each unit after as many characters as the segment has. (n, U)"""
+        return self.unit_characters[open.sentence, :, open.length.clamp(max=self.longest - 1)]
+
+    def _copied(self, open: OpenSegments, ends: bool) -> Tensor | None:
+        """log of the probability that the segment is a copy that goes on with y, and that y ends it or that it goes on
+        after y. (n, C)"""
+        if self.units is None:
+            return None
+        is_last = self.unit_lengths[open.sentence] == (open.length + 1).unsqueeze(1)
+        weight = open.copied * (is_last == ends)
+        mass = weight.new_zeros(len(weight), len(self.is_word))
+        return _log(mass.scatter_add_(1, self._next_of_units(open).clamp(min=0), weight))
 
     def _entry_mass(self, slot: Tensor, node: Tensor) -> Tensor:
         assert self.lexicon is not None
@@ -136,13 +175,13 @@ class SegmentSearch:
     def _entry_log_prob(self, slot: Tensor, node: Tensor) -> Tensor | None:
         return _log(self._entry_mass(slot, node)) if self.lexicon is not None else None
 
-    def _mix(self, open: OpenSegments, spelt: Tensor | None, entry: Tensor | None) -> Tensor:
-        """log (g p_char + (1 - g) p_lex)                                                                       Eq. 3"""
-        parts = []
+    def _mix(self, open: OpenSegments, spelt: Tensor | None, entry: Tensor | None, copied: Tensor | None) -> Tensor:
+        """log (g p_char + (1 - g) p_lex), and what is copied                                                   Eq. 3"""
+        parts = [] if copied is None else [copied]
         for share, part in ((open.log_gate, spelt), (open.log_not_gate, entry)):
             if part is not None:
                 parts.append(share.view(-1, *([1] * (part.dim() - 1))) + part)
-        return torch.logaddexp(*parts) if len(parts) == 2 else parts[0]
+        return reduce(torch.logaddexp, parts)
 
 
 def generable(alphabet: Alphabet) -> Tensor:

@@ -43,6 +43,7 @@ class SubwordScorer:
         self.possible_now = self.possible_first
         self.length = torch.zeros(rows, dtype=torch.int64, device=device)  # characters, the mark in front included
         self.total = torch.zeros(rows, 1, dtype=sum_precision(device), device=device)
+        self.units = model.units(memory)
         self._read(request.first_symbols(beam))
 
     def extensions(self) -> Tensor:
@@ -60,10 +61,12 @@ class SubwordScorer:
     def select_sentences(self, sentences: Tensor) -> None:
         self.cache.select_sentences(sentences)
         self.request = self.request.select(sentences)
+        self.units = None if self.units is None else self.units.select(sentences)
 
     def _read(self, symbols: Tensor) -> None:
         states = self.model.decoder.step(symbols, self.cache)
-        self.next = torch.log_softmax(self.model.logits(states).float(), dim=-1)  # (N, V)
+        by_sentence = states.view(-1, self.beam, states.shape[1])
+        self.next = self.model.log_probs(by_sentence, self.units).flatten(0, 1)  # (N, V)
 
 
 @lru_cache(maxsize=8)

@@ -152,6 +152,11 @@ def unmarked(pieces: str) -> str:
     return pieces[1:].translate(_SHOW)
 
 
+def text_of_piece(piece: str) -> str:
+    """A subword without the mark that begins a word."""
+    return piece.removeprefix(MARK).translate(_SHOW)
+
+
 def segments_of_pieces(pieces: Sequence[str]) -> list[str]:
     """Subwords as segments whose concatenation is the text: blanks are segments of their own, as in every lattice."""
     first = pieces[0][1:] if pieces else ""

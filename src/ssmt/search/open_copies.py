@@ -1,0 +1,68 @@
+"""Open segments as copies of the source, in marginal search: of each hypothesis, one for each of the last L places
+where a segment may have begun, with a weight for every unit of the source that it can still become.
+
+Shapes: B sentences, K hypotheses a sentence, N = B*K rows, U units of a source, L longest segment, C alphabet, D width.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ssmt.model.copies import NO_CHARACTER, SegmentCopies, Units
+from ssmt.search.lexicon_rows import sum_precision
+
+
+class OpenCopies:
+    def __init__(self, copies: SegmentCopies, units: Units, hypotheses: int, alphabet_size: int) -> None:
+        self.copies, self.K, self.C = copies, hypotheses, alphabet_size
+        self._lay_out(units)
+        B, L, U = self.next.shape
+        # By how many characters a segment has read; weights are probabilities relative to the hypothesis' own.
+        dtype, device = sum_precision(units.keys.device), units.keys.device
+        self.weight = torch.zeros(B * hypotheses, L, U, dtype=dtype, device=device)  # (N, L, U)
+
+    def _lay_out(self, units: Units) -> None:
+        self.units = units
+        characters = self.copies.get_buffer("characters")[units.ids].transpose(1, 2)  # (B, L, U)
+        after = F.pad(characters[:, 1:], (0, 0, 0, 1), value=NO_CHARACTER)
+        self.next = characters.contiguous()  # of each unit, by how many of its characters are read
+        self.is_last = (after == NO_CHARACTER) & (characters != NO_CHARACTER)  # (B, L, U)
+
+    def begin(self, states: Tensor, boundary: Tensor) -> Tensor:
+        """A segment begins in each row: states (N, D), boundary (N,) the probability that one ends there. Returns the
+        share of those that are no copies. (N,)"""
+        pointed = self.copies.pointer(states.view(-1, self.K, states.shape[1]), self.units)
+        weight = boundary * pointed.log_share.flatten().to(boundary.dtype).exp()
+        self.weight[:, 0] = pointed.weights.flatten(0, 1) * weight.unsqueeze(1)
+        rest: Tensor = pointed.log_rest.flatten().to(boundary.dtype).exp()
+        return rest
+
+    def masses(self) -> Tensor:
+        """The mass of every next character. (N, C)"""
+        return self._scattered(self.weight.flatten(1), self.next.flatten(1))
+
+    def masses_by_length(self) -> Tensor:
+        """The same by how many characters the segment has read. (L, N, C)"""
+        lengths = range(self.next.shape[1])
+        return torch.stack([self._scattered(self.weight[:, read], self.next[:, read]) for read in lengths])
+
+    def _scattered(self, weight: Tensor, characters: Tensor) -> Tensor:
+        """weight (N, n), characters (B, n) -> (N, C)"""
+        of_rows = characters.clamp(min=0).repeat_interleave(self.K, dim=0)  # what is no character has no weight
+        return weight.new_zeros(len(weight), self.C).scatter_add_(1, of_rows, weight)
+
+    def advance(self, rows: Tensor, symbols: Tensor, scale: Tensor) -> Tensor:
+        """The new row i is the old `rows[i]` with one more character, and its weights are to be multiplied by a scale.
+        Returns the probability that a segment ends there. (N,)"""
+        B, L, U = self.next.shape
+        weight = self.weight.index_select(0, rows).mul_(scale.view(-1, 1, 1)).view(B, self.K, L, U)
+        weight.mul_(self.next.unsqueeze(1) == symbols.view(B, self.K, 1, 1))
+        ended = weight * self.is_last.unsqueeze(1)
+        self.weight = F.pad(weight.sub_(ended).view(-1, L, U)[:, :-1], (0, 0, 1, 0))
+        return ended.sum(dim=(2, 3)).view(-1)
+
+    def select_sentences(self, sentences: Tensor) -> None:
+        """The units of some sentences only; the rows are reordered by the next `advance`."""
+        self._lay_out(self.units.select(sentences))
