@@ -136,6 +136,13 @@ def test_rows_of_one_name_have_one_run() -> None:
         assert configs.setdefault(system.name, system.config(60, 1)) == system.config(60, 1)
 
 
+def test_the_length_penalty_is_that_of_the_nearest_length() -> None:
+    nearest_length = module("work").nearest_length
+    assert nearest_length({1.0: 0.8, 2.0: 0.97, 3.0: 1.04}) == 2.0
+    assert nearest_length({1.0: 0.0, 2.0: 1.9}) == 2.0
+    assert nearest_length({2.0: 1.0, 1.0: 1.0}) == 1.0
+
+
 def test_the_grid_changes_layers_and_vocabulary() -> None:
     systems = module("systems")
     bpe, ssmt = (systems.of_grid(system, 3, 1000).config(15, 1) for system in systems.GRID_SYSTEMS)
