@@ -41,7 +41,7 @@ class SSMT(TranslationModel):
         "segments.entries.bias": "entries",
         "segments.classes.logits.weight": "target",
         "segments.classes.logits.bias": "target",
-        "segments.copies.pointer.bias": "source",
+        "segments.copies.pointer.bias": "copied",
     }
 
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:

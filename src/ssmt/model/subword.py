@@ -29,7 +29,7 @@ class SubwordTransformer(TranslationModel):
     ROWS: ClassVar[Mapping[str, RowKind]] = {
         SHARED: "source",
         ORIGINAL: "target",
-        "copies.pointer.bias": "source",
+        "copies.pointer.bias": "copied",
     }
 
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:

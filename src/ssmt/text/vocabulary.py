@@ -31,8 +31,9 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 Many = Sequence[npt.ArrayLike]  # ids of many lines
-# Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters.
-RowKind = Literal["source", "target", "entries", "ngrams"]
+# Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters,
+# and `copied` are the source's subwords as outputs.
+RowKind = Literal["source", "target", "entries", "ngrams", "copied"]
 
 
 class SourceSubwords(Protocol):
@@ -175,7 +176,7 @@ class Vocabulary(BothSides):
         return len(self.source), len(self.alphabet)
 
     def rows(self, kind: RowKind) -> Sequence[str]:
-        if kind == "source":
+        if kind in ("source", "copied"):
             return self.source.pieces
         return self.alphabet.symbols if kind == "target" else self.lexicon.texts
 
@@ -236,7 +237,7 @@ class SubwordVocabulary(BothSides):
         return len(self.source), len(self.target)
 
     def rows(self, kind: RowKind) -> Sequence[str]:
-        return self.source.pieces if kind == "source" else self.target.pieces
+        return self.source.pieces if kind in ("source", "copied") else self.target.pieces
 
     @property
     def target_pad(self) -> int:
