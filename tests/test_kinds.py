@@ -205,7 +205,7 @@ SWITCHES = (
 @pytest.mark.parametrize(
     "settings",
     [[f"model={name}"] for name in KINDS]
-    + [["model=bpe", "text.shared_vocabulary=true"], ["model=ssmt", "network.characters=true"]]
+    + [["model=bpe", "text.shared_vocabulary=false"], ["model=ssmt", "network.characters=true"]]
     + [["model=ssmt", "network.characters=true", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]],
     ids=" ".join,
 )
@@ -239,7 +239,7 @@ def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, t
     for name, more in {"bpe": ["model=bpe"], "ssmt": ["training.label_smoothing=0.2"]}.items():
         made = [*settings, *(part for setting in more for part in ("--set", setting)), "--max-updates", 1]
         said[name] = " ".join(ssmt("train", *files, "--preset", "tiny", "--output", tmp_path / name, *made).err.split())
-    unused = "text.lexicon_size, text.longest_segment, segmenter.longest_segment, segmenter"
+    unused = "text.source_vocabulary, text.lexicon_size, text.longest_segment, segmenter.longest_segment, segmenter"
     assert f"warning: no effect on this model (model: bpe): {unused}.max_updates" in said["bpe"]
     assert "label_smoothing, segmenter.longest_segment, segmenter.max_updates" in said["ssmt"]
     assert "lexicon_size" not in said["ssmt"]

@@ -114,7 +114,7 @@ def test_segments_with_copies_sum_to_one(source: str, longest: int) -> None:
     entries = [entry for entry in ("ab", "ba", "aab") if len(entry) <= longest]
     model = random_model(longest=longest, entries=entries, **COPIES)
     literal = LiteralModel(model, source)
-    units = model.segments.units(literal.memory)
+    units = model.units(literal.memory)
     state = literal.state(())
     total = 0.0
     for segment in legal_segments(model.vocabulary.alphabet, longest):

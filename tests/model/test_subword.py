@@ -64,12 +64,13 @@ def test_copies_are_mixed_in(shared: bool) -> None:
     stir(model.copies)
     memory = model.encode(batch.source)
     states = model.states(batch)
-    log_probs = model.log_probs(states, model.units(memory))
+    generated, units = F.log_softmax(model.logits(states), dim=-1), model.units(memory)
+    assert units is not None
+    log_probs = model.copies.mixed(generated, states, units)
     torch.testing.assert_close(log_probs.logsumexp(dim=-1), torch.zeros(batch.target.shape))
     real = batch.target != vocabulary.target_pad
     chosen = log_probs.gather(2, batch.target.unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0.0).sum(dim=1)
     torch.testing.assert_close(model.log_probability(batch).float(), chosen)
-    generated = F.log_softmax(model.logits(states), dim=-1)
     assert (log_probs - generated).abs().max() > 0.1
     loss = model.train()(batch)
     flat = -generated.mean(dim=-1).masked_fill(~real, 0.0).sum()

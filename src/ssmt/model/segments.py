@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.lattice import NEG_INF
-from ssmt.model.body import Memory
 from ssmt.model.characters import CharacterModel
 from ssmt.model.classes import LexiconClasses
 from ssmt.model.copies import SegmentCopies, Units
@@ -52,10 +51,6 @@ class SegmentModel(nn.Module):
     @property
     def trie(self) -> Trie:
         return self.tries.trie()
-
-    def units(self, memory: Memory | None) -> Units | None:
-        """What segments can be copied from, if they can be."""
-        return None if self.copies is None or memory is None else self.copies.units(memory)
 
     def log_gates(self, states: Tensor) -> tuple[Tensor, Tensor]:
         """log g and log (1 - g): the shares of the character model and of the lexicon. (..., D) -> (...)"""

@@ -17,7 +17,8 @@ from torch import Tensor
 
 from ssmt import lattice
 from ssmt.config import Config, NetworkConfig
-from ssmt.model.body import Body
+from ssmt.model.body import Body, Memory
+from ssmt.model.copies import Units
 from ssmt.model.layers import Embedding
 from ssmt.model.ngrams import NgramInputs
 from ssmt.model.segments import SegmentModel
@@ -67,11 +68,15 @@ class SSMT(TranslationModel):
         """Characters as the decoder and the character model see them. (C, D)"""
         return self.decoder.embedding.vectors()
 
+    def units(self, memory: Memory | None) -> Units | None:
+        copies = self.segments.copies
+        return None if copies is None or memory is None else copies.units(memory)
+
     def lattice(self, batch: Batch) -> Tensor:
         """The score of every segment of every target. (B, T, L)"""
         memory = self.encode(batch.source)
         states = self.decoder.states(batch.previous, memory)  # h_j has read y_<j                             Eq. 2
-        units = self.segments.units(memory)
+        units = self.units(memory)
         scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
             batch.target, batch.target_lengths, batch.previous, states, self.character_embedding, units
         )

@@ -49,16 +49,7 @@ class SubwordTransformer(TranslationModel):
         return F.linear(states, self.decoder.embedding.tokens.weight)
 
     def units(self, memory: Memory | None) -> Units | None:
-        """What subwords can be copied from, if they can be."""
         return None if self.copies is None or memory is None else self.copies.units(memory)
-
-    def log_probs(self, states: Tensor, units: Units | None) -> Tensor:
-        """log p of every subword. (B, T, D) -> (B, T, V)"""
-        log_probs = F.log_softmax(self.logits(states).float(), dim=-1)
-        if units is None:
-            return log_probs
-        assert self.copies is not None
-        return self.copies.mixed(log_probs, states, units)
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p of each target in its one segmentation. (B,)"""

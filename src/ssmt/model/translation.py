@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from ssmt.model.body import Body, Memory
+from ssmt.model.copies import Units
 from ssmt.model.transformer import Encoder
 from ssmt.text.batch import Batch
 from ssmt.text.vocabulary import BothSides, RowKind
@@ -57,6 +58,10 @@ class TranslationModel(nn.Module):
     def states(self, batch: Batch) -> Tensor:
         """The decoder's states over whole targets: h_j has read y_<j (Eq. 2). (B, T, D)"""
         return self.decoder.states(batch.previous, self.encode(batch.source))
+
+    def units(self, memory: Memory | None) -> Units | None:
+        """What can be copied from the sources, if the network copies."""
+        return None
 
     @abstractmethod
     def log_probability(self, batch: Batch) -> Tensor:

@@ -59,7 +59,7 @@ class MarginalScorer:
         if segments.characters is not None:
             self.spellings = OpenSpellings(model, segments.characters, rows, previous, states)
         self.copies = None
-        if (units := segments.units(memory)) is not None:
+        if (units := model.units(memory)) is not None:
             assert segments.copies is not None
             self.copies = OpenCopies(segments.copies, units, beam, self.C)
         self.mass: Tensor  # (N, C) of every next character, relative to the prefix

@@ -46,7 +46,7 @@ class MixtureScorer:
         # What each symbol writes: characters themselves, `<eom>` nothing, entries their characters.
         written = [[id] for id in range(self.C)] + [list(entry) for entry in lexicon.entries]
         written[self.eom] = []
-        self.units = model.segments.units(memory)
+        self.units = model.units(memory)
         self.unit_symbols = self.C + len(lexicon)  # the first of them
         if self.units is not None:
             assert model.segments.copies is not None

@@ -29,6 +29,7 @@ class OpenCopies:
         after = F.pad(characters[:, 1:], (0, 0, 0, 1), value=NO_CHARACTER)
         self.next = characters.contiguous()  # of each unit, by how many of its characters are read
         self.is_last = (after == NO_CHARACTER) & (characters != NO_CHARACTER)  # (B, L, U)
+        self.column = self.next.clamp(min=0).repeat_interleave(self.K, dim=0)  # (N, L, U) what is none has no weight
 
     def begin(self, states: Tensor, boundary: Tensor) -> Tensor:
         """A segment begins in each row: states (N, D), boundary (N,) the probability that one ends there. Returns the
@@ -41,17 +42,13 @@ class OpenCopies:
 
     def masses(self) -> Tensor:
         """The mass of every next character. (N, C)"""
-        return self._scattered(self.weight.flatten(1), self.next.flatten(1))
+        mass = self.weight.new_zeros(len(self.weight), self.C)
+        return mass.scatter_add_(1, self.column.flatten(1), self.weight.flatten(1))
 
     def masses_by_length(self) -> Tensor:
         """The same by how many characters the segment has read. (L, N, C)"""
-        lengths = range(self.next.shape[1])
-        return torch.stack([self._scattered(self.weight[:, read], self.next[:, read]) for read in lengths])
-
-    def _scattered(self, weight: Tensor, characters: Tensor) -> Tensor:
-        """weight (N, n), characters (B, n) -> (N, C)"""
-        of_rows = characters.clamp(min=0).repeat_interleave(self.K, dim=0)  # what is no character has no weight
-        return weight.new_zeros(len(weight), self.C).scatter_add_(1, of_rows, weight)
+        N, L, _ = self.weight.shape
+        return self.weight.new_zeros(N, L, self.C).scatter_add_(2, self.column, self.weight).transpose(0, 1)
 
     def advance(self, rows: Tensor, symbols: Tensor, scale: Tensor) -> Tensor:
         """The new row i is the old `rows[i]` with one more character, and its weights are to be multiplied by a scale.

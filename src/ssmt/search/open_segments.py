@@ -64,7 +64,7 @@ class SegmentSearch:
         has_entries = model.segments.entries is not None
         self.lexicon = LexiconRows(model.segments, self.longest + 1, rows, device) if has_entries else None
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
-        self.units = model.segments.units(memory)
+        self.units = model.units(memory)
         if self.units is not None:
             assert self.segments.copies is not None
             self.unit_characters = self.segments.copies.get_buffer("characters")[self.units.ids]  # (B, U, L)

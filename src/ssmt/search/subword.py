@@ -65,8 +65,11 @@ class SubwordScorer:
 
     def _read(self, symbols: Tensor) -> None:
         states = self.model.decoder.step(symbols, self.cache)
-        by_sentence = states.view(-1, self.beam, states.shape[1])
-        self.next = self.model.log_probs(by_sentence, self.units).flatten(0, 1)  # (N, V)
+        self.next = torch.log_softmax(self.model.logits(states).float(), dim=-1)  # (N, V)
+        if self.units is not None:
+            assert self.model.copies is not None
+            by_sentence = (part.view(-1, self.beam, part.shape[1]) for part in (self.next, states))
+            self.next = self.model.copies.mixed(*by_sentence, self.units).flatten(0, 1)
 
 
 @lru_cache(maxsize=8)
