@@ -135,10 +135,10 @@ class SegmentCopies(nn.Module):
         pointed = self.pointer(states, units)
         lengths = self.get_buffer("lengths")[units.ids]  # (B, U)
         ids = self.tries.trie().ids_of_segments(target, legal, L)  # (B, T, L)
-        of_same_length = ids.gather(2, (lengths - 1).clamp_(min=0).unsqueeze(1).expand(pointed.weights.shape))
-        is_copy = of_same_length == units.ids.unsqueeze(1)  # (B, T, U) the target goes on with the unit
-        by_length = F.one_hot(lengths, L + 1)[:, :, 1:].to(pointed.weights.dtype)  # (B, U, L)
-        copied = (pointed.weights * is_copy) @ by_length
+        column = (lengths - 1).clamp_(min=0).unsqueeze(1).expand(pointed.weights.shape)  # (B, T, U) among the lengths
+        is_copy = ids.gather(2, column) == units.ids.unsqueeze(1)  # (B, T, U) the target goes on with the unit
+        copied = pointed.weights.new_zeros(*target.shape, L)  # added up in float32, whatever the network's precision
+        copied = copied.scatter_add(2, column, pointed.weights * is_copy)
         return pointed.log_share.unsqueeze(-1) + _log(copied), pointed.log_rest
 
 
