@@ -5,6 +5,7 @@ Slow, and independent of the package's own scoring and searching beyond the netw
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from functools import lru_cache
@@ -74,17 +75,26 @@ class LiteralModel:
             return {}
         pointer, state, memory = copies.pointer, self.state(prefix), self.memory.states[0]
         units, weights = list[Ids](), list[float]()
+        # What cannot be written is a space here that nobody writes.
+        known, written, read = set(self.alphabet.symbols), self.alphabet.decode(prefix), ""
+        matched_most = 0
         for place, token in enumerate(self.source[0].tolist()):
-            piece = self.model.vocabulary.source.pieces[token].replace("▁", "")
+            spelt = self.model.vocabulary.source.pieces[token].replace("▁", " ") if token >= 3 else ""
+            piece = spelt.strip()
+            before = read + " " * (spelt != piece)
+            read += "".join(character if character in known else "\0" for character in spelt)
             if token < 3 or not set(piece) <= set(self.alphabet.symbols):
                 continue
             of_piece = [text for run in re.findall(r"[a-z]+|[^a-z]", piece) for text in self._chunks(run)]
             for number, text in enumerate(of_piece):
                 key = pointer.key(memory[place]) + copies.places.weight[number]
-                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token]
+                text_before = before + "".join(of_piece[:number])
+                matched = common_suffix(text_before, written)
+                matched_most = max(matched_most, matched)
+                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token] + pointer.goes_on[matched]
                 units.append(tuple(self.alphabet.encode(text).tolist()))
                 weights.append(math.exp(logit.item()))
-        c = torch.sigmoid(pointer.gate(state)).item()
+        c = torch.sigmoid(pointer.gate(state) + pointer.gate_goes_on[matched_most]).item()
         return {
             unit: c * sum(w for u, w in zip(units, weights, strict=True) if u == unit) / sum(weights) for unit in units
         }
@@ -169,6 +179,12 @@ class LiteralModel:
         alpha = self.alpha(prefix)
         starts = [j for j in range(max(0, n - self.longest), n) if self.legal(prefix[j:])]
         return sum(alpha[j] * self.begins_with(prefix[:j], prefix[j:]) for j in starts)
+
+
+def common_suffix(one: str, other: str) -> int:
+    """How many characters two texts end with in common, up to six."""
+    pairs = zip(reversed(one), reversed(other), strict=False)
+    return sum(1 for _ in itertools.islice(itertools.takewhile(lambda pair: pair[0] == pair[1], pairs), 6))
 
 
 def log(p: float) -> float:

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from ssmt.config import Config, changed
 from ssmt.directory import load_model, save_description, save_weights
+from ssmt.model.copies import recent_symbols
 from ssmt.model.subword import SHARED, SubwordTransformer
 from ssmt.text.batch import Batch, make_batch
 from ssmt.text.pieces import Pieces
@@ -66,7 +67,7 @@ def test_copies_are_mixed_in(shared: bool) -> None:
     states = model.states(batch)
     generated, units = F.log_softmax(model.logits(states), dim=-1), model.units(memory)
     assert units is not None
-    log_probs = model.copies.mixed(generated, states, units)
+    log_probs = model.copies.mixed(generated, states, recent_symbols(batch.previous), units)
     torch.testing.assert_close(log_probs.logsumexp(dim=-1), torch.zeros(batch.target.shape))
     real = batch.target != vocabulary.target_pad
     chosen = log_probs.gather(2, batch.target.unsqueeze(-1)).squeeze(-1).masked_fill(~real, 0.0).sum(dim=1)

@@ -39,15 +39,24 @@ class LiteralSubwords:
         copies = self.model.copies
         if copies is None:
             return [math.log(p) for p in generated]
-        pointer, weights = copies.pointer, dict[int, float]()
+        pointer, weights, most = copies.pointer, dict[int, float](), 0
+        read = (self.model.vocabulary.start, *prefix)
+        pieces = [self.model.vocabulary.source.pieces[token] if token > 2 else "" for token in self.source]
         for place, token in enumerate(self.source):
             piece = self.model.vocabulary.source.pieces[token]
             if token > 2 and piece in self.target.pieces[3:]:
                 key = pointer.key(self.memory.states[0, place])
-                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token]
+                matched = 0
+                while matched < min(6, place, len(read)):
+                    before = pieces[place - 1 - matched]
+                    if before not in self.target.pieces[3:] or self.target.pieces[read[-1 - matched]] != before:
+                        break
+                    matched += 1
+                most = max(most, matched)
+                logit = state @ key / math.sqrt(len(key)) + pointer.bias[token] + pointer.goes_on[matched]
                 id = self.target.pieces.index(piece)
                 weights[id] = weights.get(id, 0.0) + math.exp(logit.item())
-        c = torch.sigmoid(pointer.gate(state)).item() if weights else 0.0
+        c = torch.sigmoid(pointer.gate(state) + pointer.gate_goes_on[most]).item() if weights else 0.0
         total = sum(weights.values()) or 1.0
         return [math.log(c * weights.get(id, 0.0) / total + (1 - c) * p) for id, p in enumerate(generated)]
 

@@ -116,7 +116,7 @@ class SegmentModel(nn.Module):
         mixed = torch.logaddexp(*parts) if len(parts) == 2 else parts[0]  # Eq. 3
         if units is not None:
             assert self.copies is not None
-            copied, log_rest = self.copies(target, legal_by_place, states, units)
+            copied, log_rest = self.copies(target, legal_by_place, previous, states, units)
             mixed = torch.logaddexp(log_rest[real].unsqueeze(1) + mixed, copied[real])
         is_legal = torch.arange(L, device=legal.device) < legal.unsqueeze(1)
         scores = mixed.new_full((*target.shape, L), NEG_INF)

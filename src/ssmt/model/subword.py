@@ -69,7 +69,7 @@ class SubwordTransformer(TranslationModel):
         if units is not None:
             assert self.copies is not None
             of_places = log_probs.new_zeros(batch.target.shape).masked_scatter(real, log_prob)
-            log_prob = self.copies.mixed_of(of_places, batch.target, states, units)[real]
+            log_prob = self.copies.mixed_of(of_places, batch.target, states, batch.previous, units)[real]
         smoothed = nats = -log_prob
         if self.training and self.smoothing:
             smoothed = (1 - self.smoothing) * nats - self.smoothing * log_probs.mean(dim=-1)

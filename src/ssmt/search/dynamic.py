@@ -26,6 +26,7 @@ from ssmt.search.beam import IMPOSSIBLE, Finished
 from ssmt.search.job import Hypothesis, Job
 from ssmt.search.lexicon_rows import sum_precision
 from ssmt.search.open_segments import OpenSegments, SegmentSearch, generable
+from ssmt.search.recent import Recent
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,8 @@ class _DynamicSearch:
         previous = job.request.first_symbols(2 * self.K)
         first = torch.arange(self.B * self.K, device=device)  # all rows are the same
         states = model.decoder.step(previous, self.cache)[first * 2]
-        begun = self.search.begin(states, previous[first * 2], torch.arange(self.B, device=device))
+        self.recent = Recent(previous)
+        begun = self.search.begin(states, self.recent.symbols[first * 2], torch.arange(self.B, device=device))
         self.open = begun.select(first.repeat_interleave(2))
         self.closed = torch.zeros(
             rows, dtype=sum_precision(device), device=device
@@ -233,7 +235,10 @@ class _DynamicSearch:
         going_on, closing = (~closes).nonzero().squeeze(-1), closes.nonzero().squeeze(-1)
         gone_on = self.search.read(self.open.select(rows[going_on]), character[going_on])
         self.cache.reorder(rows)
+        self.recent.reorder(rows)
+        self.recent.read(character)
         states = self.model.decoder.step(character, self.cache)
-        begun = self.search.begin(states[closing], character[closing], torch.tensor(self.active, device=rows.device))
+        sentences = torch.tensor(self.active, device=rows.device)
+        begun = self.search.begin(states[closing], self.recent.symbols[closing], sentences)
         place = torch.cat([going_on, closing]).argsort()  # of each row among those that went on and those that began
         self.open = OpenSegments.cat(gone_on, begun).select(place)

@@ -61,7 +61,7 @@ class MarginalScorer:
         self.copies = None
         if (units := model.units(memory)) is not None:
             assert segments.copies is not None
-            self.copies = OpenCopies(segments.copies, units, beam, self.C)
+            self.copies = OpenCopies(segments.copies, units, previous, self.C)
         self.mass: Tensor  # (N, C) of every next character, relative to the prefix
         self.total = torch.zeros(rows, dtype=dtype, device=model.device)  # (N,) log-probability of the prefixes
         self._begin(states, torch.ones_like(self.total))

@@ -24,6 +24,7 @@ from ssmt.search.beam import beam_search
 from ssmt.search.job import Hypothesis, Job, Request, WritingRequest
 from ssmt.search.lexicon_rows import sum_precision
 from ssmt.search.open_segments import generable
+from ssmt.search.recent import Recent
 
 
 def mixture_search(job: Job) -> list[list[Hypothesis]]:
@@ -69,6 +70,7 @@ class MixtureScorer:
         self.total = torch.zeros(rows, dtype=sum_precision(device), device=device)
         self.spelt = torch.zeros(rows, dtype=torch.int64, device=device)  # characters of a spelt segment; 0 at a start
         self.last = request.first_symbols(beam)
+        self.recent = Recent(self.last)
         self.spelling: Spelling
         self.next: Tensor  # (N, C) the character model's log-probabilities of the next symbol
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
@@ -108,6 +110,7 @@ class MixtureScorer:
         self.total = self.extended[rows, symbols]
         self.cache.reorder(rows)
         self.states, self.last, self.spelt = self.states[rows], self.last[rows], self.spelt[rows]
+        self.recent.reorder(rows)
         written, count = self.written[symbols], self.written_length[symbols]
         self.length = self.length[rows] + count
         for place in range(written.shape[1]):  # rows whose symbol writes less idle
@@ -117,6 +120,7 @@ class MixtureScorer:
             states = self.model.decoder.step(written[:, place], self.cache, reading)
             self.states = torch.where(reading.unsqueeze(1), states, self.states)
             self.last = torch.where(reading, written[:, place], self.last)
+            self.recent.read(written[:, place], reading)
         spells = (symbols < self.C) & (symbols != self.eom)
         self.spelt = torch.where(spells, self.spelt + 1, 0)
         self._begin_segments(rows)
@@ -157,7 +161,7 @@ class MixtureScorer:
         """log (1 - c) at each row's state, and log (c p_copy) of all units. (N,), (N, Q)"""
         assert self.segments.copies is not None
         by_sentence = self.states.view(-1, self.beam, self.states.shape[1])
-        pointed = self.segments.copies.pointer(by_sentence, units)
+        pointed = self.segments.copies.pointer(by_sentence, self.recent.by_sentence(self.beam), units)
         weights = pointed.weights.to(self.total.dtype)
         mass = weights.new_zeros(*weights.shape[:2], len(self.written) - self.unit_symbols)
         mass.scatter_add_(2, units.ids.unsqueeze(1).expand(weights.shape), weights)

@@ -12,16 +12,19 @@ from torch import Tensor
 
 from ssmt.model.copies import NO_CHARACTER, SegmentCopies, Units
 from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.recent import Recent
 
 
 class OpenCopies:
-    def __init__(self, copies: SegmentCopies, units: Units, hypotheses: int, alphabet_size: int) -> None:
-        self.copies, self.K, self.C = copies, hypotheses, alphabet_size
+    def __init__(self, copies: SegmentCopies, units: Units, previous: Tensor, alphabet_size: int) -> None:
+        """previous (N,): the first symbol that each row has read."""
+        self.copies, self.K, self.C = copies, len(previous) // len(units.ids), alphabet_size
+        self.recent = Recent(previous)
         self._lay_out(units)
-        B, L, U = self.next.shape
+        _, L, U = self.next.shape
         # By how many characters a segment has read; weights are probabilities relative to the hypothesis' own.
         dtype, device = sum_precision(units.keys.device), units.keys.device
-        self.weight = torch.zeros(B * hypotheses, L, U, dtype=dtype, device=device)  # (N, L, U)
+        self.weight = torch.zeros(len(previous), L, U, dtype=dtype, device=device)  # (N, L, U)
 
     def _lay_out(self, units: Units) -> None:
         self.units = units
@@ -34,7 +37,8 @@ class OpenCopies:
     def begin(self, states: Tensor, boundary: Tensor) -> Tensor:
         """A segment begins in each row: states (N, D), boundary (N,) the probability that one ends there. Returns the
         share of those that are no copies. (N,)"""
-        pointed = self.copies.pointer(states.view(-1, self.K, states.shape[1]), self.units)
+        by_sentence = states.view(-1, self.K, states.shape[1])
+        pointed = self.copies.pointer(by_sentence, self.recent.by_sentence(self.K), self.units)
         weight = boundary * pointed.log_share.flatten().to(boundary.dtype).exp()
         self.weight[:, 0] = pointed.weights.flatten(0, 1) * weight.unsqueeze(1)
         rest: Tensor = pointed.log_rest.flatten().to(boundary.dtype).exp()
@@ -54,6 +58,8 @@ class OpenCopies:
         """The new row i is the old `rows[i]` with one more character, and its weights are to be multiplied by a scale.
         Returns the probability that a segment ends there. (N,)"""
         B, L, U = self.next.shape
+        self.recent.reorder(rows)
+        self.recent.read(symbols)
         weight = self.weight.index_select(0, rows).mul_(scale.view(-1, 1, 1)).view(B, self.K, L, U)
         weight.mul_(self.next.unsqueeze(1) == symbols.view(B, self.K, 1, 1))
         ended = weight * self.is_last.unsqueeze(1)

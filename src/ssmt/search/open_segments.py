@@ -70,16 +70,16 @@ class SegmentSearch:
             self.unit_characters = self.segments.copies.get_buffer("characters")[self.units.ids]  # (B, U, L)
             self.unit_lengths = self.segments.copies.get_buffer("lengths")[self.units.ids]  # (B, U)
 
-    def begin(self, states: Tensor, previous: Tensor, sentences: Tensor) -> OpenSegments:
-        """Segments that begin now: states (n, D), previous (n,) the character before them; as many for each of the
-        sentences, one after the other."""
-        n = len(states)
+    def begin(self, states: Tensor, recent: Tensor, sentences: Tensor) -> OpenSegments:
+        """Segments that begin now: states (n, D), recent (n, M) the characters before them, the last first; as many for
+        each of the sentences, one after the other."""
+        n, previous = len(states), recent[:, 0]
         log_gate, log_not_gate = self.segments.log_gates(states)
         sentence, copied = sentences.repeat_interleave(n // len(sentences)), states.new_zeros(n, 0)
         if self.units is not None:
             assert self.segments.copies is not None
-            by_sentence = states.view(len(sentences), -1, states.shape[1])
-            pointed = self.segments.copies.pointer(by_sentence, self.units.select(sentences))
+            by_sentence = (part.view(len(sentences), -1, part.shape[1]) for part in (states, recent))
+            pointed = self.segments.copies.pointer(*by_sentence, self.units.select(sentences))
             copied = (pointed.weights * pointed.log_share.exp().unsqueeze(-1)).flatten(0, 1)
             log_rest = pointed.log_rest.flatten()
             log_gate, log_not_gate = log_gate + log_rest, log_not_gate + log_rest

@@ -19,6 +19,7 @@ from ssmt.model.body import Memory
 from ssmt.model.subword import SubwordTransformer
 from ssmt.search.job import Request, WritingRequest
 from ssmt.search.lexicon_rows import sum_precision
+from ssmt.search.recent import Recent
 from ssmt.text.batch import padded
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
@@ -44,7 +45,9 @@ class SubwordScorer:
         self.length = torch.zeros(rows, dtype=torch.int64, device=device)  # characters, the mark in front included
         self.total = torch.zeros(rows, 1, dtype=sum_precision(device), device=device)
         self.units = model.units(memory)
-        self._read(request.first_symbols(beam))
+        first = request.first_symbols(beam)
+        self.recent = Recent(first)
+        self._read(first)
 
     def extensions(self) -> Tensor:
         allowed = self.request.allowed(self.length) & self.possible_now
@@ -56,6 +59,8 @@ class SubwordScorer:
         self.length = self.length[rows] + self.written_length[symbols]
         self.possible_now = self.possible
         self.cache.reorder(rows)
+        self.recent.reorder(rows)
+        self.recent.read(symbols)
         self._read(symbols)
 
     def select_sentences(self, sentences: Tensor) -> None:
@@ -69,7 +74,8 @@ class SubwordScorer:
         if self.units is not None:
             assert self.model.copies is not None
             by_sentence = (part.view(-1, self.beam, part.shape[1]) for part in (self.next, states))
-            self.next = self.model.copies.mixed(*by_sentence, self.units).flatten(0, 1)
+            recent = self.recent.by_sentence(self.beam)
+            self.next = self.model.copies.mixed(*by_sentence, recent, self.units).flatten(0, 1)
 
 
 @lru_cache(maxsize=8)

@@ -152,9 +152,9 @@ def unmarked(pieces: str) -> str:
     return pieces[1:].translate(_SHOW)
 
 
-def text_of_piece(piece: str) -> str:
-    """A subword without the mark that begins a word."""
-    return piece.removeprefix(MARK).translate(_SHOW)
+def text_of_piece(piece: str, blank: bool = False) -> str:
+    """A subword as text, with or without the blank before a word."""
+    return (piece if blank else piece.removeprefix(MARK)).translate(_SHOW)
 
 
 def segments_of_pieces(pieces: Sequence[str]) -> list[str]:
