@@ -73,9 +73,9 @@ class SubwordScorer:
         self.next = torch.log_softmax(self.model.logits(states).float(), dim=-1)  # (N, V)
         if self.units is not None:
             assert self.model.copies is not None
-            by_sentence = (part.view(-1, self.beam, part.shape[1]) for part in (self.next, states))
+            following, by_sentence = (part.view(-1, self.beam, part.shape[1]) for part in (self.next, states))
             recent = self.recent.by_sentence(self.beam)
-            self.next = self.model.copies.mixed(*by_sentence, recent, self.units).flatten(0, 1)
+            self.next = self.model.copies.mixed(following, by_sentence, recent, self.units).flatten(0, 1)
 
 
 @lru_cache(maxsize=8)
