@@ -198,7 +198,7 @@ def test_scores_of_every_next_character(model: SSMT) -> None:
             previous = torch.tensor([symbol])
             state = model.decoder.step(previous, cache)
             if position == case["prev_seg_end"]:
-                open = search.begin(state, previous)
+                open = search.begin(state, previous.unsqueeze(1), torch.tensor([0]))
             elif position > case["prev_seg_end"]:
                 open = search.read(open, previous)
         length = len(case["prefix_ids"]) - 1 - case["prev_seg_end"]
