@@ -111,6 +111,17 @@ def _matched(recent: Tensor, before: Tensor) -> Tensor:
     return matched
 
 
+def _one_by_one(counts: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of things that subwords have several of: for each, the subword that it is of, its place there, and whether there
+    is such a one at all. counts (B, S) -> (B, U) each"""
+    after = counts.cumsum(dim=1)
+    most = max(1, int(after[:, -1].max()))  # a synchronisation
+    number = torch.arange(most, device=counts.device).repeat(len(counts), 1)
+    subword = torch.searchsorted(after, number, right=True).clamp_(max=counts.shape[1] - 1)
+    place = (number - (after - counts).gather(1, subword)).clamp_(min=0)
+    return subword, place, number < after[:, -1:]
+
+
 def recent_symbols(previous: Tensor) -> Tensor:
     """The symbols read last at each position of whole targets, the last first. previous (B, T) -> (B, T, M)"""
     return F.pad(previous, (MATCHED - 1, 0), value=NOTHING_READ).unfold(1, MATCHED, 1).flip(-1)
@@ -144,7 +155,7 @@ class SegmentCopies(nn.Module):
         # The text of subwords, for what stands before a unit.
         spelt = [vocabulary.alphabet.encode(text).tolist() for text in texts_of(vocabulary.source, blanks=True)]
         spelt = [[NO_CHARACTER if id == vocabulary.alphabet.unk else id for id in ids] for ids in spelt]
-        self.register_buffer("spelt", padded(spelt, NO_CHARACTER), persistent=False)  # (V, longest subword)
+        self.register_buffer("spelt", padded(spelt, NO_CHARACTER), persistent=False)  # (V, characters of the longest)
         self.register_buffer("spelt_lengths", torch.tensor([len(ids) for ids in spelt]), persistent=False)  # (V,)
         # Where each of `ids` begins in its subword: what comes after it, subtracted from the whole.
         of_subwords = zip(spelt, cut, strict=True)
@@ -153,13 +164,7 @@ class SegmentCopies(nn.Module):
 
     def units(self, memory: Memory) -> Units:
         source = memory.tokens
-        counts = self.get_buffer("counts")[source]  # (B, S)
-        after = counts.cumsum(dim=1)
-        U = max(1, int(after[:, -1].max()))  # a synchronisation
-        number = torch.arange(U, device=source.device).repeat(len(source), 1)  # (B, U)
-        real = number < after[:, -1:]
-        subword = torch.searchsorted(after, number, right=True).clamp_(max=source.shape[1] - 1)  # which one it is of
-        place = (number - (after - counts).gather(1, subword)).clamp_(min=0)
+        subword, place, real = _one_by_one(self.get_buffer("counts")[source])  # (B, U)
         token = source.gather(1, subword)
         ids, first = self.get_buffer("ids"), self.get_buffer("first")
         of_all = (first[token] + place).clamp_(max=len(ids) - 1)
@@ -173,13 +178,10 @@ class SegmentCopies(nn.Module):
     def _before(self, source: Tensor, subword: Tensor, offset: Tensor) -> Tensor:
         """What stands before units: source (B, S), subword (B, U) that each is of, offset (B, U) in it -> (B, U, M)"""
         spelt, lengths = self.get_buffer("spelt"), self.get_buffer("spelt_lengths")[source]
-        after = lengths.cumsum(dim=1)
-        begin = after - lengths
-        number = torch.arange(int(after[:, -1].max()), device=source.device).repeat(len(source), 1)  # a synchronisation
-        of = torch.searchsorted(after, number, right=True).clamp_(max=source.shape[1] - 1)
-        place = (number - begin.gather(1, of)).clamp_(max=spelt.shape[1] - 1)
-        text = spelt[source.gather(1, of), place]  # (B, characters)
+        of, place, _ = _one_by_one(lengths)
+        text = spelt[source.gather(1, of), place.clamp_(max=spelt.shape[1] - 1)]  # (B, characters)
         text = F.pad(text, (MATCHED, 0), value=NO_CHARACTER)
+        begin = lengths.cumsum(dim=1) - lengths
         start = (begin.gather(1, subword) + offset).clamp_(max=text.shape[1] - MATCHED)
         back = torch.arange(1, MATCHED + 1, device=source.device)
         where = start.unsqueeze(-1) + MATCHED - back  # (B, U, M)
