@@ -23,8 +23,8 @@ HEAD = """\
 Every setting has a default; all together they are the paper's model, but for what
 [differences.md](differences.md#the-model) lists. A preset changes some, a YAML file (`--config my.yaml`) changes some
 of those, `--set section.key=value` changes single ones; what comes later wins. Where `--preset` is not given, one is
-chosen: by device and data, and with `--config` always `base`, the paper's model with layers over words, copies and a
-narrower character model, at less than half the cost. `--config configs/paper_decoder.yaml` has the paper's decoder in
+chosen: by device and data, and with `--config` always `base`, which is as large as the paper's model and has
+[our decoder](model.md#layers-over-words-ours). `--config configs/paper_decoder.yaml` has the paper's decoder in
 any preset. `ssmt config --preset tiny --model bpe` prints a complete file to start from; a file need only hold what
 differs:
 
@@ -61,10 +61,11 @@ def reference() -> str:
 
 def _presets() -> str:
     """Only the keys in which presets differ; then those in which one differs by the kind of model."""
-    parts = [_compared({f"`{name}`": compose(name) for name in PRESETS})]
+    parts = [_compared({f"`{name}`": compose(name) for name in PRESETS}), "\nThese are for `ssmt`.\n"]
     for name, of_models in PRESETS_OF_MODELS.items():
         models = {f"`{model}`": compose(name, settings=[f"model={model}"]) for model in of_models}
-        parts.append(f"\nThese are for `ssmt`. For each kind of model, `{name}` has:\n\n{_compared(models)}")
+        if len(models) > 1:
+            parts.append(f"\nFor each kind of model, `{name}` has:\n\n{_compared(models)}")
     return "".join(parts)
 
 

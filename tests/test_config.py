@@ -52,22 +52,30 @@ def written(tmp_path: Path, content: str) -> Path:
 # Presets
 
 
-def test_base_is_the_papers_model_with_layers_over_words() -> None:
+def test_base_has_the_papers_size_and_our_decoder() -> None:
     config = compose("base")
-    changed_keys = [key for key, _, _ in differences(Config(), config)]
-    assert changed_keys == ["network.character_layers", "network.copies", "network.character_width"]
     network, text = config.network, config.text
-    assert (network.character_layers, network.word_layers) == (2, 4)
     assert (network.encoder_layers, network.decoder_layers, network.width) == (6, 6, 512)
     assert (network.feedforward, network.heads) == (2048, 8)
-    assert (text.source_vocabulary, text.lexicon_size, text.longest_segment) == (5000, 5000, 5)
+    assert (network.character_layers, network.word_layers) == (1, 5)
+    assert text.source_vocabulary == Config().text.source_vocabulary
+    assert config.training == Config().training
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_in_every_preset_words_come_first(preset: str) -> None:
+    network = compose(preset).network
+    assert network.words_first
+    assert network.ngram_inputs
+    assert network.lexicon_by_first_character
+    assert network.copies
 
 
 @pytest.mark.parametrize(
     ("settings", "word_layers"),
     [
-        (["network.decoder_layers=8"], 6),
-        (["network.decoder_layers=2"], 0),  # a shallow decoder has none between
+        (["network.decoder_layers=8"], 7),
+        (["network.decoder_layers=2", "network.character_layers=2"], 0),  # a shallow decoder has none between
         (["network.decoder_layers=1"], 0),
         (["network.character_layers=null"], 0),
         (["network.character_layers=4"], 2),

@@ -58,7 +58,6 @@ SIZES = [
     "segmenter.max_updates=60",
 ]
 ABLATIONS = sorted((Path(__file__).parents[1] / "configs" / "ablation").glob("*.yaml"))
-WORDS_FIRST = Path(__file__).parents[1] / "configs" / "words_first.yaml"
 
 
 def trained(directory: Path, files: TrainingFiles, *settings: str, config: Path | None = None) -> Path:
@@ -246,21 +245,22 @@ def test_what_a_person_sets_without_effect_is_said(ssmt: Ssmt, tmp_path: Path, t
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-@pytest.mark.parametrize("path", [*ABLATIONS, WORDS_FIRST, PAPER_DECODER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*ABLATIONS, PAPER_DECODER], ids=lambda path: path.stem)
 def test_configurations_set_nothing_without_effect(path: Path, preset: str) -> None:
     config = compose(preset, path)
     said = {key for key, _, _ in differences(preset_of(preset, config), config)}
     assert not said & kind_of(config).settings_without_effect(config)
 
 
-def test_words_first_as_configured_trains_and_translates(tmp_path: Path, toy_files: TrainingFiles) -> None:
-    few = [
-        "network.decoder_layers=3",
-        "text.longest_segment=8",
-        "training.max_updates=30",
-        "training.validate_every=30",
-    ]
-    model = Translator.load(trained(tmp_path / "run", toy_files, *few, config=WORDS_FIRST), "cpu")
+@pytest.mark.parametrize("preset", PRESETS)
+def test_a_preset_puts_words_first_and_trains_and_translates(
+    tmp_path: Path, toy_files: TrainingFiles, preset: str
+) -> None:
+    few = [*SIZES, "training.max_updates=10", "training.validate_every=10", "training.chrf_sentences=0"]
+    sizes = ["network.encoder_layers=1", "network.decoder_layers=3", "text.longest_segment=8", "training.max_epochs=5"]
+    run.begin(toy_files, tmp_path / "run", compose(preset, settings=[*few, *sizes]), Reporter())
+    assert run.train(tmp_path / "run", torch.device("cpu"), Reporter()) is None
+    model = Translator.load(tmp_path / "run", "cpu")
     assert model.config.network.words_first
     assert model.config.network.ngram_inputs
     found = model.n_best_translations(["we see a bird."], n_best=1, max_length=20)[0][0]

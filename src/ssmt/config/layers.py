@@ -67,19 +67,30 @@ PRESETS: dict[str, Settings] = {
 }
 assert tuple(PRESETS) == get_args(Preset)
 # What besides differs for one kind of model.
+_WORDS_FIRST = {
+    **{"character_layers": 1, "character_attention": False, "ngram_inputs": True, "lexicon_by_first_character": True},
+    "characters": False,  # all single characters are in the lexicon, so that every text can be written
+}
 PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
     "tiny": {
         "ssmt": {
             "text": {"lexicon_size": 4000, "longest_segment": 8},
-            "network": {
-                **{"decoder_layers": 3, "character_layers": 1},  # two over words, then one over characters
-                **{"character_attention": False, "character_feedforward": 256},
-                **{"ngram_inputs": True, "lexicon_by_first_character": True},
-                "characters": False,  # all single characters are in the lexicon, so that every text can be written
-            },
+            "network": {**_WORDS_FIRST, "decoder_layers": 3, "character_feedforward": 256},  # two over words
         },
         "dpe": {"text": {"subword_vocabulary": 2000}},
-    }
+    },
+    "small": {
+        "ssmt": {
+            "text": {"lexicon_size": 8000, "longest_segment": 8},
+            "network": {**_WORDS_FIRST, "character_feedforward": 512},
+        }
+    },
+    "base": {
+        "ssmt": {
+            "text": {"lexicon_size": 8000, "longest_segment": 8},
+            "network": {**_WORDS_FIRST, "character_feedforward": 1024},
+        }
+    },
 }
 
 
