@@ -194,6 +194,17 @@ def test_truncated_data_is_recognised(tmp_path: Path, name: str) -> None:
         Corpus(tmp_path / "corpus")
 
 
+@pytest.mark.parametrize("header", [b"{(", b"{'a':\n  b\n c}", b"{'descr': '<i8' 1}", b"\xff"])
+def test_spoilt_headers_are_recognised(tmp_path: Path, header: bytes) -> None:
+    write_texts(tmp_path / "corpus", ["one", "two", "three"])
+    path = tmp_path / "corpus" / "lines.npy"
+    content = bytearray(path.read_bytes())
+    content[10 : content.index(b"\n")] = header.ljust(content.index(b"\n") - 10)  # after magic, version and length
+    path.write_bytes(content)
+    with pytest.raises(UserError, match="corpus: the prepared data is damaged or missing"):
+        Corpus(tmp_path / "corpus")
+
+
 # Reading pairs
 
 

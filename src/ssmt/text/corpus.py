@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import stat
+import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -87,7 +88,10 @@ def _load_numbers(path: Path) -> npt.NDArray[np.int64]:
     """A list of numbers: mapped, so that the processes of one machine share its memory, and which compares the file's
     size with what its header says."""
     require_regular(path)
-    numbers = np.load(path, mmap_mode="r")
+    try:
+        numbers = np.load(path, mmap_mode="r")
+    except (tokenize.TokenError, SyntaxError) as error:  # a header that numpy takes for one of an old Python's
+        raise ValueError(f"{path.name} has no header of numpy's: {error}") from None
     if numbers.dtype != np.int64 or numbers.ndim != 1:
         raise ValueError(f"{path.name} is no list of whole numbers")
     return np.asarray(numbers)
