@@ -22,6 +22,7 @@ from torch._dynamo.utils import counters
 
 from random_models import made_up_text
 from ssmt.directory import load_description
+from ssmt.model.transformer import DecoderLayer, EncoderLayer
 from ssmt.model.translation import TranslationModel
 from ssmt.registry import build
 from ssmt.text.corpus import Corpus
@@ -39,9 +40,14 @@ def processor_seconds(work: Callable[[], object]) -> float:
     return sum(os.times()[:4]) - sum(before[:4])
 
 
-def compiled(model: TranslationModel, backend: str) -> TranslationModel:
+def compiled(model: TranslationModel, backend: str, only_layers: bool) -> TranslationModel:
     """With code of its own for the encoder and the decoder over whole targets, for batches of any shape."""
     torch._dynamo.reset()
+    if only_layers:
+        for layer in model.modules():
+            if isinstance(layer, EncoderLayer | DecoderLayer):
+                layer.compile(dynamic=True, backend=backend)
+        return model
     model.encoder.compile(dynamic=True, backend=backend)
     model.decoder.states = torch.compile(model.decoder.states, dynamic=True, backend=backend)  # type: ignore[method-assign]
     return model
@@ -52,14 +58,14 @@ def graphs() -> int:
     return int(counters["stats"]["unique_graphs"])
 
 
-def compare(directory: Path, backend: str, updates: int, characters: int | None) -> str:
+def compare(directory: Path, backend: str, only_layers: bool, updates: int, characters: int | None) -> str:
     """A row of the table."""
     vocabulary, config = load_description(directory)
     corpus = Corpus(directory / "data" / "train", vocabulary.batch_symbols)
     order = corpus.batches(characters or config.training.batch_characters, seed=1, epoch=0)
     plain, other = build(vocabulary, config), build(vocabulary, config)
     other.load_state_dict(plain.state_dict())
-    update, update_compiled = trainer_of(plain), trainer_of(compiled(other, backend))
+    update, update_compiled = trainer_of(plain), trainer_of(compiled(other, backend, only_layers))
     remaining = (corpus.batch(rows, 0) for epoch in range(1000) for rows in order)
 
     counters.clear()
@@ -94,6 +100,7 @@ def main() -> None:
     parser.add_argument("--characters", type=int, help="of a batch, instead of the preset's")
     parser.add_argument("--updates", type=int, default=8, help="that are compared, after those that compile")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--layers", action="store_true", help="compile each layer, and not what is between them")
     parser.add_argument("--backend", default="inductor", help="torch's name of a compiler")
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -107,7 +114,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         prepare(options.models, options.set, text, Path(name))
         for model in options.models:
-            print(compare(Path(name) / model, options.backend, options.updates, options.characters), flush=True)
+            row = compare(Path(name) / model, options.backend, options.layers, options.updates, options.characters)
+            print(row, flush=True)
 
 
 if __name__ == "__main__":
