@@ -16,6 +16,7 @@ process that says it.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import json
 import os
 import resource
@@ -25,6 +26,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -40,6 +42,7 @@ from ssmt.text.workers import cores
 from ssmt.training import run
 
 SECONDS_BETWEEN_LOOKS = 0.5
+ADOPT_ORPHANS = 36  # Linux's PR_SET_CHILD_SUBREAPER
 
 
 @dataclass(frozen=True)
@@ -50,11 +53,12 @@ class Result:
     cpu_seconds: float
     seconds: float
     pairs_per_cpu_second: float
-    peak_megabytes: float  # of all processes together
+    peak_megabytes: float  # of all processes together, with pages of files, which the system takes back when it needs
+    own_megabytes: float  # the same without those
     pairs_before_interruption: int  # encoded and saved, and not encoded again
     bytes_on_disk: int
     training_megabytes: float | None  # of a process that trains: its own memory
-    mapped_megabytes: float | None  # and pages of files, which the system takes back when it needs them
+    mapped_megabytes: float | None  # and pages of files
 
 
 class Stopwatch(TerminalReporter):
@@ -94,6 +98,7 @@ class Watched:
                 traceback.print_exc()
                 os._exit(1)
         self.peaks = dict.fromkeys(("Pss", "Pss_Anon", "Pss_File"), 0.0)  # megabytes, as Linux counts them
+        self.orphans: list[int] = []
         self.ended = threading.Event()
         self.watch = threading.Thread(target=self._look)
         self.watch.start()
@@ -106,9 +111,18 @@ class Watched:
             if self.ended.wait(SECONDS_BETWEEN_LOOKS):
                 return
 
+    def kill(self) -> None:
+        """Those that it has started then end by themselves."""
+        ctypes.CDLL(None).prctl(ADOPT_ORPHANS, 1, 0, 0, 0)  # or the system would not report their time
+        _, *self.orphans = descendants(self.process)
+        os.kill(self.process, signal.SIGKILL)
+
     def wait(self) -> int:
         """Its status."""
         _, status = os.waitpid(self.process, 0)
+        for orphan in self.orphans:
+            with suppress(ChildProcessError):  # the process had waited for it
+                os.waitpid(orphan, 0)
         self.ended.set()
         self.watch.join()
         return os.waitstatus_to_exitcode(status)
@@ -138,7 +152,7 @@ def saved_pairs(directory: Path) -> int:
     return int(read_json(path)["pairs"]) if path.exists() else 0
 
 
-def kill_in_the_middle(process: int, directory: Path, pairs: int) -> int:
+def kill_in_the_middle(preparing: Watched, directory: Path, pairs: int) -> int:
     """When half of the pairs are saved or, where so few are not saved before they are complete, at once. Returns how
     many are saved."""
     enough = pairs // 2 if pairs > 2 * CHUNK_LINES * CHUNKS_BETWEEN_SAVES else 0
@@ -146,7 +160,7 @@ def kill_in_the_middle(process: int, directory: Path, pairs: int) -> int:
         if (directory / "data" / "train").exists():
             return 0
         time.sleep(0.002)
-    os.kill(process, signal.SIGKILL)
+    preparing.kill()
     return saved_pairs(directory)
 
 
@@ -154,11 +168,11 @@ def measured(
     files: TrainingFiles, pairs: int, directory: Path, config: Config, interrupt: bool, updates: int
 ) -> Result:
     """With `interrupt`, it is killed in the middle, and another goes on."""
-    reporter, kept = Stopwatch(), 0
+    reporter, processes, kept = Stopwatch(), cores(), 0
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     preparing = [Watched(lambda: run.begin(files, directory, config, reporter))]
     if interrupt:
-        kept = kill_in_the_middle(preparing[0].process, directory, pairs)
+        kept = kill_in_the_middle(preparing[0], directory, pairs)
         if preparing[0].wait() == -signal.SIGKILL:
             reporter.say(f"Killed, with {kept:,} pairs saved")
             preparing.append(Watched(lambda: run.begin(files, directory, config, reporter)))
@@ -174,11 +188,12 @@ def measured(
     return Result(
         pairs=len(corpus),
         characters=int(corpus.characters.sum()),
-        processes=cores(),
+        processes=processes,
         cpu_seconds=round(cpu, 2),
         seconds=round(seconds, 2),
         pairs_per_cpu_second=round(len(corpus) / cpu, 1),
         peak_megabytes=round(max(watched.peaks["Pss"] for watched in preparing), 1),
+        own_megabytes=round(max(watched.peaks["Pss_Anon"] for watched in preparing), 1),
         pairs_before_interruption=kept,
         bytes_on_disk=sum(path.stat().st_size for path in (directory / "data" / "train").iterdir()),
         training_megabytes=None if training is None else round(training.peaks["Pss_Anon"], 1),

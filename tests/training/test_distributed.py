@@ -98,11 +98,13 @@ def assert_same_training(directory: Path, expected: Path, updates: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["model=ssmt", "network.ngram_inputs=true", "training.accumulate=1", "training.average_last=2"],
+        ["model=ssmt", "training.average_last=2"],
+        ["model=ssmt", "network.decoder_layers=2"],
+        ["model=ssmt", "network.decoder_layers=3", "network.character_layers=2", "network.characters=true"],
         ["model=bpe", "text.subword_sampling=0.2", "training.accumulate=3"],
         ["model=dpe", "training.accumulate=2"],
     ],
-    ids=lambda settings: str(settings[0]),
+    ids=["ssmt", "ssmt, words first", "ssmt, words in the middle", "bpe", "dpe"],
 )
 def test_two_processes_train_like_one(tmp_path: Path, toy_files: TrainingFiles, settings: list[str]) -> None:
     settings = [*settings, "training.max_updates=30", "training.validate_every=10"]
@@ -311,6 +313,22 @@ def test_an_error_ends_all_with_one_message(
     assert together.messages().count("error:") == 1, together.messages()
     assert message in together.messages()
     assert "Traceback" not in together.messages()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--no-such-option"], "No such option"),
+        (["--max-updates", "none"], "Invalid value for '--max-updates'"),
+        (["--output", "elsewhere"], "--output is given 2 times"),
+    ],
+)
+def test_a_wrong_option_is_answered_once(
+    tmp_path: Path, toy_files: TrainingFiles, arguments: list[str], message: str
+) -> None:
+    together = start(3, [*train(toy_files, "run"), *arguments], tmp_path, "run")
+    assert together.wait() == [2, 2, 2], together.messages()
+    assert together.messages().count(message) == 1, together.messages()
 
 
 def test_a_defect_of_one_is_shown_once(tmp_path: Path, toy_files: TrainingFiles) -> None:

@@ -8,8 +8,9 @@ import re
 import signal as signals
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TextIO
 
 import typer
 import typer.core
@@ -96,6 +97,10 @@ class Verb(typer.core.TyperCommand):
         return without_types(super().get_params(ctx))
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        with said_once():
+            return self._parsed(ctx, args)
+
+    def _parsed(self, ctx: Any, args: list[str]) -> list[str]:
         if not ctx.resilient_parsing:  # which is how the shell completes
             try:
                 _, _, given = self.make_parser(ctx).parse_args(list(args))
@@ -116,6 +121,23 @@ class Verb(typer.core.TyperCommand):
             options = {name for parameter in self.params for name in parameter.opts}
             if option in options or "--set" in options:
                 error.possibilities = [option if option in options else f"--set {setting}=..."]
+
+
+@contextmanager
+def said_once() -> Iterator[None]:
+    """Of several processes with the same arguments (`torchrun`), one says what is wrong with them."""
+    try:
+        yield
+    except (USAGE_ERROR, UserError) as error:
+        if os.environ.get("WORLD_SIZE", "1") == "1":
+            raise
+        from ssmt.training.distributed import together
+
+        def fail(raised: Exception = error) -> NoReturn:
+            raise raised
+
+        with together("cpu") as processes:
+            processes.first_does(fail)
 
 
 app = typer.Typer(

@@ -9,6 +9,7 @@ of it where the others look when they lose contact, so that all end, and one of 
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import threading
 import warnings
@@ -129,6 +130,7 @@ class Several(Processes):
             try:
                 work()
             except BaseException as error:
+                _outlive_the_others()
                 self.store.set(end, str(_status_of(error)))
                 raise
             self.store.set(end, "0")
@@ -189,6 +191,7 @@ class Several(Processes):
             return error
         if _is_loss_of_contact(error):
             return self._explained_loss(error)
+        _outlive_the_others()
         mine = f"{self.rank} {_status_of(error)}"
         first = _answered(lambda: self.store.compare_set(FAILURE, "", mine).decode())
         return error if first in (mine, None) else EndedElsewhere(_status_of(error))
@@ -205,6 +208,7 @@ class Several(Processes):
             return failure
         if self.local_rank:
             return EndedElsewhere(2)
+        _outlive_the_others()
         return UserError(
             f"Process {self.rank}, on {socket.gethostname()}, has lost contact with the other processes "
             f"({str(error).strip().splitlines()[0][:200]}): one was killed, or a machine or the network is gone. The "
@@ -283,11 +287,18 @@ def _device_of(name: str, local_rank: int) -> torch.device:
     return device
 
 
+def _outlive_the_others() -> None:
+    """As soon as one process has ended, torchrun ends the others by SIGTERM: whoever has to say why the training ends
+    must not be one of them before it has."""
+    with suppress(ValueError):  # not in the main thread
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
+
 def _status_of(error: BaseException) -> int:
-    """The status with which a process ends."""
+    """The status with which a process ends. (What the command line has to say of its options has one of its own.)"""
     if isinstance(error, KeyboardInterrupt):
         return 130
-    return 2 if isinstance(error, UserError | OSError) else 1
+    return 2 if isinstance(error, UserError | OSError) else int(getattr(error, "exit_code", 1))
 
 
 def _is_loss_of_contact(error: BaseException) -> bool:
