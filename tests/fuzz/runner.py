@@ -25,7 +25,7 @@ from typing import Any, NoReturn
 from tests.fuzz.calls import Case
 from tests.fuzz.cases import case
 
-SECONDS = 60.0  # a hang is what takes longer, on a busy machine too
+SECONDS = 60.0  # a hang is what computes or waits for longer; while others have the processor it does neither
 MEMORY = 1 << 30  # bytes beyond what the program takes with everything imported
 MOST_MEMORY_ADDRESSED = 6 << 30
 
@@ -51,6 +51,13 @@ def resident() -> int:
 def addressed() -> int:
     with open("/proc/self/statm", encoding="ascii") as stream:
         return int(stream.read().split()[0]) * resource.getpagesize()
+
+
+def progress_of(process: int) -> tuple[bool, float]:
+    """Whether a process waits for something, and the seconds of the processor that all its threads have had."""
+    with open(f"/proc/{process}/stat", encoding="utf-8", errors="replace") as stream:
+        state, *fields = stream.read().rpartition(")")[2].split()
+    return state != "R", (int(fields[10]) + int(fields[11])) / os.sysconf("SC_CLK_TCK")
 
 
 def start(case: Case, place: Path, name: str = "") -> int:
@@ -106,7 +113,8 @@ def outcome(case: Case, place: Path) -> tuple[int | None, int]:
         ended, status, usage = os.wait4(child, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status), max(0, usage.ru_maxrss * 1024 - before)
-        if waited > SECONDS:
+        is_waiting, computed = progress_of(child)
+        if max(waited, computed) > SECONDS:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return None, 0
@@ -114,7 +122,7 @@ def outcome(case: Case, place: Path) -> tuple[int | None, int]:
             os.kill(child, signal.SIGTERM)
             is_ended = True
         time.sleep(pause)
-        waited, pause = waited + pause, min(0.05, pause * 1.2)
+        waited, pause = waited + pause * is_waiting, min(0.05, pause * 1.2)
 
 
 def not_json(constant: str) -> NoReturn:
