@@ -40,6 +40,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("num_heads", "attention_heads"), "network.heads"),
 }
 OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
+MOST_KEYS = 10_000  # of a section of YAML
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
@@ -197,12 +198,21 @@ def commented_yaml(config: Config) -> str:
     return "\n".join(blocks)
 
 
+class _Loader(yaml.SafeLoader):
+    """Plain values only. Sections that are merged into others (`<<`) again and again could become very many."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_KEYS:
+            raise yaml.constructor.ConstructorError(None, None, f"more than {MOST_KEYS:,} keys", node.start_mark)
+
+
 def _parse_setting(setting: str) -> Layer:
     key, equals, value = setting.partition("=")
     if not equals:
         raise UserError(f"setting {setting}: expected key=value, for example training.learning_rate=0.001")
     try:
-        nested: Any = yaml.safe_load(value)
+        nested: Any = yaml.load(value, _Loader)
     except NOT_YAML:
         nested = value
     for part in reversed(key.strip().split(".")):
@@ -222,7 +232,7 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load("\n".join(stream_raw_lines(path)))
+        content = yaml.load("\n".join(stream_raw_lines(path)), _Loader)
     except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
