@@ -280,6 +280,20 @@ def test_each_problem_names_its_own_origin(tmp_path: Path) -> None:
     assert f"{path}: training.patience" not in message
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": {"train": [{"pairs": "caf\udce9.tsv"}]}},
+        {"start": {"model": "caf\udce9"}},
+        {"start": {"model": "a", "freeze": ["\ud800"]}},
+    ],
+)
+def test_names_that_are_not_utf8_are_refused_before_they_are_written(changes: dict[str, Any]) -> None:
+    """As they come from file systems of other encodings."""
+    with pytest.raises(UserError, match="not UTF-8; rename it"):
+        changed(compose("tiny"), changes, "test")
+
+
 # Files
 
 

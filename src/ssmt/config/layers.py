@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ssmt.config.schema import LIMITS, Config, Section
 from ssmt.errors import UserError
-from ssmt.files import read_json, stream_raw_lines
+from ssmt.files import is_text, read_json, stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
 Settings = Mapping[str, Any]  # of sections, as in a file
@@ -248,10 +248,21 @@ def _validated(layers: Sequence[Layer]) -> Config:
     for _, layer in layers:
         content = _merge(content, layer)
     try:
-        return Config.model_validate(content)
+        config = Config.model_validate(content)
     except ValidationError as error:
         problems = (f"{_origin(problem['loc'], layers)}: {_explain(problem)}" for problem in error.errors())
         raise UserError("; ".join(problems)) from None
+    if odd := [text for text in _texts(config.model_dump()) if not is_text(text)]:
+        raise UserError(f"{odd[0]!r}: a configuration cannot name what is not UTF-8; rename it")
+    return config
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping | list | tuple):
+        for inner in content.values() if isinstance(content, Mapping) else content:
+            yield from _texts(inner)
 
 
 def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:
