@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from ssmt import progress
+from ssmt.cli.shared import forget_odd_widths
 
 
 class Clock:
@@ -37,6 +38,14 @@ def test_messages_that_cannot_be_written_end_nothing(monkeypatch: pytest.MonkeyP
 
 def test_a_terminal_that_says_it_has_no_columns() -> None:
     assert progress._wrapped("there is none", 0) == "there\nis\nnone"
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "²", "x", "", "99999999", "9" * 5000])
+def test_widths_that_no_terminal_has_are_forgotten(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", "24")
+    forget_odd_widths()
+    assert ("COLUMNS" in os.environ, os.environ["LINES"]) == (False, "24")
 
 
 def test_the_time_left_is_judged_by_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
