@@ -288,7 +288,27 @@ def test_each_problem_names_its_own_origin(tmp_path: Path) -> None:
     assert f"{path}: training.patience" not in message
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"data": {"train": [{"pairs": "caf\udce9.tsv"}]}},
+        {"start": {"model": "caf\udce9"}},
+        {"start": {"model": "a", "freeze": ["\ud800"]}},
+    ],
+)
+def test_names_that_are_not_utf8_are_refused_before_they_are_written(changes: dict[str, Any]) -> None:
+    """As they come from file systems of other encodings."""
+    with pytest.raises(UserError, match="not UTF-8; rename it"):
+        changed(compose("tiny"), changes, "test")
+
+
 # Files
+
+
+# Each section is twenty times the one before.
+MERGED = "a: &a {x: 1}\n" + "".join(
+    f"{new}: &{new} {{<<: [{', '.join([f'*{old}'] * 20)}]}}\n" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
+)
 
 
 @pytest.mark.parametrize(
@@ -299,6 +319,7 @@ def test_each_problem_names_its_own_origin(tmp_path: Path) -> None:
         ("training:\n  seed: 1\n seed: 2\n", r"settings\.yaml, line 3: not YAML"),
         ("training:\n  seed: 2024-13-45\n", r"settings\.yaml: not YAML \(month must be in 1\.\.12"),
         ("training: \x00\n", r"settings\.yaml: not YAML"),
+        (MERGED, r"settings\.yaml, line 5: not YAML \(more than 10,000 keys\)"),
         ("[" * 600, r"settings\.yaml: not YAML"),
         ("- training\n", r"settings\.yaml: expected sections"),
         ("just words\n", r"settings\.yaml: expected sections"),

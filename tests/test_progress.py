@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import io
+import os
 import re
+import sys
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from ssmt import progress
+from ssmt.cli.shared import forget_odd_widths
 
 
 class Clock:
@@ -22,6 +25,27 @@ class Clock:
 
 def terminal(width: int) -> Console:
     return Console(file=io.StringIO(), force_terminal=True, width=width, highlight=False, color_system=None)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="this system has no /dev/full")
+def test_messages_that_cannot_be_written_end_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    with open("/dev/full", "w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        reporter = progress.TerminalReporter()
+        for message in ("lost", "lost too"):
+            reporter.say(message)
+
+
+def test_a_terminal_that_says_it_has_no_columns() -> None:
+    assert progress._wrapped("there is none", 0) == "there\nis\nnone"
+
+
+@pytest.mark.parametrize("columns", ["0", "-5", "²", "x", "", "99999999", "9" * 5000])
+def test_widths_that_no_terminal_has_are_forgotten(monkeypatch: pytest.MonkeyPatch, columns: str) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", "24")
+    forget_odd_widths()
+    assert ("COLUMNS" in os.environ, os.environ["LINES"]) == (False, "24")
 
 
 def test_the_time_left_is_judged_by_this_session(monkeypatch: pytest.MonkeyPatch) -> None:

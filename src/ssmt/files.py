@@ -91,6 +91,8 @@ def _keep(path: str | Path, kept: dict[str, IO[bytes]]) -> None:
     if str(path) not in kept:
         copy = tempfile.NamedTemporaryFile(prefix="ssmt-")  # noqa: SIM115 (closed by `keeping_streams`)
         with open_for_reading(path) as stream:
+            if stat.S_ISCHR(os.fstat(stream.fileno()).st_mode) and not stream.isatty():
+                raise UserError(f"{name_of(path)}: is a device, and may have no end; a file or a pipe is needed")
             shutil.copyfileobj(stream, copy)
         copy.flush()
         kept[str(path)] = cast(IO[bytes], copy)
@@ -122,7 +124,7 @@ class _Zstandard(io.RawIOBase):
     """What a stream of one frame or several holds. (The package's own reader takes half a frame for a whole one.)"""
 
     def __init__(self, compressed: BinaryIO) -> None:
-        self.compressed, self.ready, self.waiting = compressed, b"", b""
+        self.compressed, self.ready, self.waiting = compressed, memoryview(b""), b""
         self.frame = zstandard.ZstdDecompressor().decompressobj()
 
     def readable(self) -> bool:
@@ -137,7 +139,7 @@ class _Zstandard(io.RawIOBase):
                 if not self.frame.eof:
                     raise EOFError("it ends in the middle")
                 return 0
-            self.ready = self.frame.decompress(block)
+            self.ready = memoryview(self.frame.decompress(block))  # of which a piece is no copy: it can be very long
             self.waiting = self.frame.unused_data
         count = min(len(buffer), len(self.ready))
         buffer[:count], self.ready = self.ready[:count], self.ready[count:]
@@ -395,6 +397,32 @@ def require_other_file(output: str | Path, *inputs: str | Path | None) -> None:
     for path in inputs:
         if path is not None and Path(output).is_file() and Path(path).is_file() and os.path.samefile(output, path):
             raise UserError(f"{output}: is read here and would be replaced; name another file to write to")
+
+
+def replace_closed_streams() -> None:
+    """Where a standard stream is closed (`>&-`), the next file that is opened would take its number. In its place comes
+    one that cannot be used, so that whoever needs it is told; messages go nowhere."""
+    for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
+        if getattr(sys, name) is None:
+            stream = open(os.open(os.devnull, flags), mode, encoding="utf-8")  # noqa: SIM115 (as long as the process)
+            setattr(sys, name, stream)
+
+
+def write_nowhere(descriptors: Iterable[int]) -> None:
+    """What is written there from now on is lost, and no error."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in descriptors:
+        os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def give_up_unwritable_streams() -> None:
+    """At the end. That a stream could not be written was said; the interpreter would try again, and say it again."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            write_nowhere([stream.fileno()])
 
 
 @contextmanager

@@ -8,10 +8,12 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar, cast
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from ssmt.files import write_nowhere
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0  # of a log file
@@ -44,11 +46,40 @@ class _NoBar:
     def advance(self, done: float, text: str = "") -> None: ...
 
 
+class _StandardError:
+    """Standard error, whichever it is at the moment. Once it cannot be written (a reader that has gone, a full disk),
+    messages are lost, and what they are about goes on."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(sys.stderr, name)
+
+    @property
+    def rich_proxied_file(self) -> _StandardError:  # which rich asks for: while it draws, sys.stderr is its own
+        return self
+
+    def write(self, text: str) -> int:
+        with self._going_on() as stream:
+            stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._going_on() as stream:
+            stream.flush()
+
+    @contextmanager
+    def _going_on(self) -> Iterator[Any]:
+        stream = getattr(sys.stderr, "rich_proxied_file", sys.stderr)
+        try:
+            yield stream
+        except OSError:
+            write_nowhere([stream.fileno()])
+
+
 class TerminalReporter(Reporter):
     """Messages on standard error, so that standard output stays clean; bars where that is a terminal."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(stderr=True, highlight=False)
+        self.console = console or Console(file=cast(IO[str], _StandardError()), highlight=False)
 
     def say(self, message: str) -> None:
         print_wrapped(self.console, message)
@@ -81,7 +112,7 @@ def print_wrapped(console: Console, text: str, style: str | None = None) -> None
 
 def _wrapped(line: str, width: int) -> str:
     indent = line[: len(line) - len(line.lstrip())]
-    return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(line, max(width, 1), subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 class _Pace:

@@ -72,6 +72,15 @@ def no_space_after(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+def test_a_message_about_very_much_is_no_flood(ssmt: Ssmt, tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    variants = "".join(f'<tuv xml:lang="l{number}"><seg>a</seg></tuv>' for number in range(10_000))
+    path.write_text(f'<tmx><header srclang="en"/><body><tu>{variants}</tu></body></tmx>')
+    outcome = ssmt("clean", "--pairs", path, "--output", tmp_path / "new.tsv")
+    refused(outcome, r"a\.tmx, line 1: no pair of en with another language; it has l0, l1,", r"\[\.\.\.\]", "l9999 $")
+    assert len(outcome.err) < 5000
+
+
 # Training
 
 
@@ -444,6 +453,22 @@ def test_a_full_standard_output_is_refused(texts: tuple[Path, Path], model_direc
         process = run_process(["score", model_directory, *pair_arguments(texts)], stdout=full)
     assert process.returncode == 2
     assert process.stderr.decode() == "error: standard output: cannot be written (No space left on device)\n"
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "arguments", "message"),
+    [
+        (0, ["clean", "--pairs", "-", "--output", "new.tsv"], "error: standard input: .*\n"),
+        (1, ["--version"], "error: Bad file descriptor\n"),
+        (1, ["clean", "--pairs", "pairs.tsv", "--output", "-"], "error: standard output: cannot be written .*\n"),
+        (2, ["clean", "--pairs", "nowhere", "--output", "-"], ""),
+    ],
+)
+def test_a_closed_stream_is_refused(tmp_path: Path, descriptor: int, arguments: list[object], message: str) -> None:
+    (tmp_path / "pairs.tsv").write_text("we see a bird\tsibona inyoni\n")
+    process = run_process(arguments, preexec_fn=lambda: os.close(descriptor), cwd=tmp_path)
+    assert process.returncode == 2
+    assert re.fullmatch(message, process.stderr.decode())
 
 
 def test_a_locale_without_the_characters_does_not_matter(texts: tuple[Path, Path], model_directory: Path) -> None:

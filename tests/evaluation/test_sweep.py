@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from ssmt.evaluation.sweep_training import grid, parse_axis, training_sweep
 from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
+from ssmt.training.lock import alone
 from ssmt.training.log import kept_bits
 from ssmt.translator import Translator
 
@@ -35,6 +37,29 @@ def test_a_sweep_from_python_has_a_point_for_each_search_and_beam(
     assert capsys.readouterr() == ("", "")
     with pytest.raises(UserError, match="choose another directory"):
         decoding_sweep({"toy": model_directory}, *texts, tmp_path, beams=[1], sentences=3, device="cpu")
+
+
+def test_two_processes_are_not_in_one_sweep(tmp_path: Path, model_directory: Path) -> None:
+    """Each would append to the other's translations."""
+    (tmp_path / "source").write_text("we see.\n")
+    held, done = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with alone(tmp_path / "sweep"):
+            held.set()
+            done.wait()
+
+    other = threading.Thread(target=hold)
+    other.start()
+    held.wait()
+    try:
+        with pytest.raises(UserError, match="sweep: another process is at work there"):
+            decoding_sweep(
+                {"a": model_directory}, tmp_path / "source", [tmp_path / "source"], tmp_path / "sweep", beams=[1]
+            )
+    finally:
+        done.set()
+        other.join()
 
 
 def test_a_signal_ends_a_sweep_of_trainings_before_the_next_point(

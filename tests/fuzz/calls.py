@@ -10,7 +10,7 @@ from typing import Any
 from typer.main import get_command
 
 from tests.fuzz.mutations import ODD_TEXTS
-from tests.fuzz.world import LANGUAGES, TINY
+from tests.fuzz.world import LANGUAGES, SUBSETS, TINY
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Case:
     json: str = ""  # "lines" or "whole", where standard output must be JSON
     untouched: dict[Path, bytes] = field(default_factory=dict)  # files outside of the call's business
     ends_after: bytes = b""  # what it says when it is to be ended, where it would not end itself
+    full: tuple[int, ...] = ()  # its streams that nothing can be written to
 
 
 TRAIN = ["train", "--output", "new", "--preset", "tiny"]
@@ -67,6 +68,10 @@ def calls() -> list[tuple[str, ...]]:
         "--test-target",
         "files/valid.target",
     ]
+    subset = ["--subset", SUBSETS, "--samples", 5]
+    of_report = ["--source", "files/valid.source", "--reference", "files/valid.target"]
+    names = {"checkpoint": "model.pt", "source-dict": "dict.en.txt", "characters": "char.txt", "lexicon": "lex.txt"}
+    original = [part for key, name in names.items() for part in (f"--{key}", f"fairseq/{name}")]
     return [
         tuple(map(str, call))
         for call in (
@@ -105,7 +110,7 @@ def calls() -> list[tuple[str, ...]]:
             ["sweep", "decode", *sweep, "--source", "files/test.source", "--reference", "files/test.target"],
             ["sweep", "train", *TRAIN[5:], *grid, "--preset", "tiny", *tiny, *one, "--sentences", 2],
             ["report", "ssmt", "--sentences", 2, "--samples", 5, "--gold", "files/gold.tsv"],
-            ["demo", "--write-corpus", "corpus", "--sentences", 200, "--held-out", 5],
+            ["demo", "--write-corpus", "corpus", "--sentences", 500, "--held-out", 5],
             ["clean", *TRAIN[5:9], "--output", "new.tsv", "--report", "report.json", "--rejected", "no.jsonl"],
             ["clean", "--pairs", "files/train.tsv", "--output-source", "new.a", "--output-target", "new.b"],
             ["backtranslate", "--reverse", "ssmt", "--target", "files/test.source", "--output", "new.jsonl"],
@@ -114,8 +119,11 @@ def calls() -> list[tuple[str, ...]]:
             ["evaluate", "--model", LANGUAGES, "--pairs", "files/test.tsv", "--samples", 10],
             ["train", "--from", "ssmt", *TRAIN[1:3], *TRAIN[5:], *one],
             ["train", *TRAIN[1:5], "--pairs", "files/train.tsv", "--valid-pairs", "files/valid.tsv", *tiny, *one],
-            ["serve", "en-zu=ssmt", LANGUAGES, "--port", 0],
+            ["evaluate", "--reference", "files/valid.target", "--hypothesis", "files/valid.source", *subset],
+            ["report", "ssmt", *of_report, "--compositional", SUBSETS, "--sentences", 2, "--samples", 5],
+            ["serve", "en-zu=ssmt", LANGUAGES, "--port", 0, "--api-keys", "files/keys"],
             ["api-key", "keys", "weblate"],
+            ["import-fairseq", *original, "--output", "new"],
             ["config"],
             ["doctor"],
         )

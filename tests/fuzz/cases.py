@@ -30,7 +30,7 @@ from tests.fuzz.mutations import (
     spoil_json,
     spoil_lines,
 )
-from tests.fuzz.world import INTERRUPTED, KINDS, LANGUAGES, TINY, UPDATES
+from tests.fuzz.world import INTERRUPTED, KINDS, LANGUAGES, SUBSETS, TINY, UPDATES
 from tests.interop.original import Shape, checkpoint_of, random_tensors, write_files
 
 SEGMENTAL_SEARCHES = ("marginal", "dynamic", "mixture", "sample", "mbr")
@@ -58,8 +58,9 @@ def _count(content: bytes) -> int:
     return content.count(b"\n") + (not content.endswith(b"\n") and content != b"")
 
 
-def text_call(model: str, place: Path, rng: random.Random, source: bytes, target: bytes) -> Case:
+def text_call(world: Path, model: str, place: Path, rng: random.Random, source: bytes, target: bytes) -> Case:
     """One of the verbs that answer line by line."""
+    (place / "intact").symlink_to(world / model)
     (place / "in.source").write_bytes(source)
     (place / "in.target").write_bytes(target)
     as_json = rng.random() < 0.5
@@ -73,7 +74,7 @@ def text_call(model: str, place: Path, rng: random.Random, source: bytes, target
                 options += ["--search", rng.choice(names)]
             options += rng.choice([[], ["--beam", "1"], ["--n-best", "3"], ["--max-length", "12"], ["--int8"]])
             options += rng.choice([[], ["--segmented"]])
-            models = [model] * rng.choice([1, 1, 1, 2])
+            models = rng.choice([[model], [model], [model], [model, model], [model, "intact"]])
             arguments = ["translate", *models, "-i", "in.source", *options]
             lines = _count(source)
         case "segment":
@@ -89,6 +90,8 @@ def text_call(model: str, place: Path, rng: random.Random, source: bytes, target
 
 
 SERVING = b"Serving "
+_SWEPT = ("--source", "files/test.source", "--reference", "files/test.target")
+_COMPOSITIONAL = next(call[1 : call.index("--morphemes")] for call in calls() if call[0] == "compositional")
 SOME_SOURCES, SOME_TARGETS = (
     b"we see a bird.\nI carry 2 cows now.\n",
     b"tibona inyoni.\nnithw\xc3\xa1lako izinkomo ezi-2.\n",
@@ -119,12 +122,13 @@ def spoilt_model(world: Path, place: Path, rng: random.Random) -> Case:
                     ["evaluate", "--model", model, "--source", "files/test.source", "--reference", "files/test.target"],
                     ["morphology", "--model", model, "--gold", "files/gold.tsv", "--json", "--threshold", "0.5"],
                     ["report", model, "--sentences", "2", "--samples", "5"],
-                    ["doctor"],
+                    ["compositional", *_COMPOSITIONAL, "--segmenter", model, "--size", "5"],
+                    ["sweep", "decode", "--output", "sweep", "--model", model, "--beam", "1", *_SWEPT],
                 ]
             ),
             ends_after=SERVING,
         )
-    return text_call(model, place, rng, SOME_SOURCES, SOME_TARGETS)
+    return text_call(world, model, place, rng, SOME_SOURCES, SOME_TARGETS)
 
 
 def spoilt_run(world: Path, place: Path, rng: random.Random) -> Case:
@@ -168,7 +172,7 @@ def odd_text(world: Path, place: Path, rng: random.Random) -> Case:
     if rng.random() < 0.7:  # as many lines on either side
         count = min(_count(source), _count(target))
         source, target = (b"".join(text.splitlines(keepends=True)[:count]) for text in (source, target))
-    return text_call(model, place, rng, source, target)
+    return text_call(world, model, place, rng, source, target)
 
 
 def odd_corpus(world: Path, place: Path, rng: random.Random) -> Case:
@@ -181,10 +185,18 @@ def odd_corpus(world: Path, place: Path, rng: random.Random) -> Case:
             path.write_bytes(odd_lines(rng, 30))
         else:
             mutate(path, rng)
+    if rng.random() < 0.3:
+        call = list(rng.choice([call for call in calls() if SUBSETS in call]))
+        _copy(world, place, SUBSETS)
+        mutate(rng.choice(_files(place / SUBSETS)), rng)
+    else:
+        call = list(rng.choice(calls()))
+        for name in (SUBSETS, "fairseq"):
+            (place / name).symlink_to(world / name)
     for path in (place / "files").iterdir():  # a user's stream is waited for: that is no hang
         if not path.is_file() or path.is_symlink() or path.stat().st_size > 1 << 30:
             path.unlink() if not path.is_dir() else path.rmdir()
-    return Case(list(rng.choice(calls())), ends_after=SERVING)
+    return Case(call, ends_after=SERVING)
 
 
 def odd_pairs(world: Path, place: Path, rng: random.Random) -> Case:
@@ -197,7 +209,7 @@ def odd_pairs(world: Path, place: Path, rng: random.Random) -> Case:
     if rng.random() < 0.7:
         content = rng.choice([spoil_lines, spoil_bytes])(content, rng)
     pack, packed = rng.choice([*COMPRESSED.items(), ("", bytes)])
-    content = packed(content)
+    content = packed(content) if rng.random() < 0.95 else _bomb(pack)
     if rng.random() < 0.3:
         content = spoil_bytes(content, rng)
     name = f"text{rng.choice([ending, ending, ''])}{rng.choice([pack, pack, ''])}"
@@ -225,6 +237,13 @@ COMPRESSED: dict[str, Callable[[bytes], bytes]] = {
     ".xz": lzma.compress,
     ".zst": zstandard.compress,
 }
+
+
+@cache
+def _bomb(pack: str) -> bytes:
+    """Very much in few bytes."""
+    zeros = bytes(1 << 28 if pack == ".zst" else 1 << 26)
+    return COMPRESSED[pack](zeros) * 8 if pack else zeros
 
 
 def _written(pairs: list[list[str]], rng: random.Random) -> tuple[str, bytes]:
@@ -278,7 +297,7 @@ def _settings() -> list[str]:
 
 
 def odd_option(world: Path, place: Path, rng: random.Random) -> Case:
-    for name in ("files", "ssmt", "bpe", LANGUAGES):
+    for name in ("files", "ssmt", "bpe", LANGUAGES, SUBSETS, "fairseq"):
         (place / name).symlink_to(world / name)
     call = list(rng.choice(calls()))
     verbs = tuple(call[: 2 if call[0] == "sweep" else 1])
@@ -298,6 +317,7 @@ def odd_option(world: Path, place: Path, rng: random.Random) -> Case:
         stdin=b"we see.\n",
         json=("lines" if verbs[0] in ("translate", "segment", "score") else "whole") if as_json else "",
         ends_after=SERVING,
+        full=rng.choice([(1,), (2,), (1, 2)]) if rng.random() < 0.05 else (),
     )
 
 

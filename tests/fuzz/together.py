@@ -77,7 +77,7 @@ def meet(world: Path, place: Path, alone: Path, rng: random.Random, name: str) -
     if sorted(statuses) != [0, 2]:
         return f"statuses {statuses}: {said}"
     refusal = said[statuses.index(2)]
-    if not any(words in refusal for words in ("another process is training there", "already holds a run")):
+    if not any(words in refusal for words in ("another process is at work there", "already holds a run")):
         return f"refused with {refusal!r}"
     Translator.load(place / name, "cpu").translate(["we see a bird."])
     return difference(alone, place / name)
@@ -114,23 +114,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="together") as name:
         place, world = Path(name), Path(name) / "world"
         build(world)
-        if options.pairs:
-            alone = run_alone(world, place)
+        undisturbed: dict[str, tuple[Path, float]] = {}  # runs alone and their seconds, by kind
+
+        def alone_of(kind: str) -> tuple[Path, float]:
+            if kind not in undisturbed:
+                begun = time.monotonic()
+                undisturbed[kind] = run_alone(world, place, kind), time.monotonic() - begun
+            return undisturbed[kind]
+
         for number in range(options.pairs):
-            problem = meet(world, place, alone, rng, f"pair-{number}")
+            problem = meet(world, place, alone_of("ssmt")[0], rng, f"pair-{number}")
             wrong += problem is not None
             print(f"pair {number}: {problem or 'one winner, the same as alone'}", flush=True)
             shutil.rmtree(place / f"pair-{number}")
-        undisturbed: dict[str, tuple[Path, float]] = {}
         kills = 0
         for number in itertools.count():
             if kills >= options.kills:
                 break
             kind = rng.choice(options.kinds)
-            if kind not in undisturbed:
-                begun = time.monotonic()
-                undisturbed[kind] = run_alone(world, place, kind), time.monotonic() - begun
-            alone, seconds = undisturbed[kind]
+            alone, seconds = alone_of(kind)
             count, problem = kill(world, place, alone, rng, f"kill-{number}", seconds, kind)
             kills, wrong = kills + count, wrong + (problem is not None)
             print(f"run {number} ({kind}), killed {count} times: {problem or 'the same as alone'}", flush=True)

@@ -10,8 +10,10 @@ import pytest
 import torch
 
 from ssmt.config import CorpusConfig, DataConfig, changed, compose
+from ssmt.evaluation.composition import extract_subsets
 from ssmt.interop.fairseq import import_fairseq
 from ssmt.progress import Reporter
+from ssmt.serve.keys import Key, digest_of
 from ssmt.text.corpus import CorpusWriter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
@@ -26,6 +28,7 @@ TINY = [
 ]
 KINDS = ("ssmt", "bpe", "ulm", "dpe")
 LANGUAGES = "languages"  # a model of two: xh and zu
+SUBSETS = "subsets"  # of the validation text
 INTERRUPTED = "interrupted"  # a run that has not ended its preparation
 UPDATES = 4
 
@@ -39,13 +42,21 @@ def build(directory: Path) -> None:
         config = compose("tiny", settings=[*TINY, f"model={kind}"])
         if kind == "ssmt":
             config = changed(config, {"network": {"ngram_inputs": True}, "training": {"average_last": 2}}, "fuzz")
+        elif kind == "ulm":
+            config = changed(config, {"network": {"copies": True}}, "fuzz")
         run.begin(TrainingFiles(*names), directory / kind, config, Reporter())
         run.train(directory / kind, torch.device("cpu"), Reporter())
     corpora = {part: (CorpusConfig(pairs=(str(files / f"{part}.tsv"),)),) for part in ("train", "valid")}
-    config = compose("tiny", settings=[*TINY, "text.source_language=en"])
+    config = compose("tiny", settings=[*TINY, "text.source_language=en", "network.copies=true"])
     run.begin(DataConfig(**corpora), directory / LANGUAGES, config, Reporter())
     run.train(directory / LANGUAGES, torch.device("cpu"), Reporter())
     _begin_and_interrupt(TrainingFiles(*names), directory / INTERRUPTED)
+    extract_subsets(
+        *(files / name for name in ("train.target", "valid.source", "valid.target")),
+        directory / SUBSETS,
+        morphemes=[files / "words.tsv"],
+        size=5,
+    )
     (directory / "fairseq").mkdir()
     original = write_files(directory / "fairseq", checkpoint_of(random_tensors(Shape(), 1), Shape().options(), "cfg"))
     import_fairseq(*original.arguments(directory / "imported"))
@@ -83,5 +94,6 @@ def write_texts(files: Path) -> None:
     gold = [(source, target, target.replace("bon", "|bon|").replace("biz", "|biz|")) for source, target in pairs[:5]]
     (files / "gold.tsv").write_text("".join("\t".join(row) + "\n" for row in gold), encoding="utf-8")
     (files / "segmented.txt").write_text("".join(f"{row[2]}\n" for row in gold), encoding="utf-8")
+    (files / "keys").write_text("".join(Key(name, digest_of(name), None).line for name in ("weblate", "omegat")))
     (files / "settings.yaml").write_text("training:\n  seed: 2\n", encoding="utf-8")
     (files / "subset.lines").write_text("1\n3\n", encoding="utf-8")

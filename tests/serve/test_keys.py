@@ -15,8 +15,18 @@ from ssmt.errors import UserError
 from ssmt.serve import keys, limits
 from ssmt.serve.keys import Keys, add_key, digest_of, read_keys, today
 from ssmt.serve.limits import Accounts, Refusal
+from tests.cli.test_bad_input import no_space_after
 
 DIGEST = digest_of("secret")
+
+
+def test_a_full_disk_leaves_the_other_keys_readable(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    add_key(path, "weblate", None)
+    before = path.read_bytes()
+    with no_space_after(len(before) + 10), pytest.raises(UserError, match=r"keys: cannot be written \(No space left"):
+        add_key(path, "other", None)
+    assert path.read_bytes() == before
 
 
 def test_a_key_is_kept_as_a_hash_that_others_cannot_read(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from ssmt.config import CorpusConfig
 from ssmt.demo import make_corpus
+from ssmt.text import cleaning
 from ssmt.text.cleaning import Cleaner, Limits, Usual
 from ssmt.text.formats import RawPair, stream_pairs
 from tests.cli.test_bad_input import Ssmt, refused, ssmt  # noqa: F401 (a fixture)
@@ -77,6 +78,14 @@ def test_what_is_usual_is_the_median(good: list[tuple[str, str]]) -> None:
     pairs = [RawPair("f", "f", 1, "s" * 30, "t" * length) for length in (30, 60, 90)]
     assert Usual(pairs).ratio == 2.0
     assert Usual([]).ratio is None
+
+
+def test_what_is_usual_is_learnt_from_no_more_of_a_long_line_than_of_many_lines(
+    monkeypatch: pytest.MonkeyPatch, good: list[tuple[str, str]]
+) -> None:
+    monkeypatch.setattr(cleaning, "LETTERS_SEEN", 100)
+    long = RawPair("a", "a", 1, "a" * 100 + "ж" * 10_000, "b")
+    assert Usual([long, *(RawPair("a", "a", 2, *pair) for pair in good)]).scripts[0] == {"LATIN"}
 
 
 def test_the_verb_writes_what_is_kept_and_what_is_not(

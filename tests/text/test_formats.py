@@ -165,6 +165,14 @@ def test_no_entity_is_expanded_or_fetched(tmp_path: Path) -> None:
         list(stream_pairs(corpus_of(path)))
 
 
+def test_an_entity_that_only_a_dtd_elsewhere_could_explain_is_not_left_out_of_the_text(tmp_path: Path) -> None:
+    path = tmp_path / "a.tmx"
+    unit = '<tu><tuv xml:lang="en"><seg>a&nbsp;b</seg></tuv><tuv xml:lang="zu"><seg>c</seg></tuv></tu>'
+    path.write_text(f'<!DOCTYPE tmx SYSTEM "tmx14.dtd">\n<tmx><header srclang="en"/><body>\n{unit}</body></tmx>')
+    with pytest.raises(UserError, match=r"a\.tmx, line 3: &nbsp; is no entity of XML; write the character itself"):
+        list(stream_pairs(corpus_of(path)))
+
+
 # Broken input
 
 
@@ -364,6 +372,13 @@ def test_a_pipe_can_be_read_several_times_where_streams_are_kept(tmp_path: Path)
         assert [pair[1:3] for pair in reader] == PAIRS
         assert [pair[1:3] for pair in reader] == PAIRS
     writer.join()
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="this system has no /dev/zero")
+def test_a_device_is_not_kept(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/dev/zero")
+    with keeping_streams(), pytest.raises(UserError, match=r"link: is a device, and may have no end"):
+        PairReader([corpus_of(tmp_path / "link")], TextConfig())
 
 
 # How often a pair is trained on

@@ -72,7 +72,7 @@ def test_preparation_is_locked_too(tmp_path: Path, toy_files: TrainingFiles, toy
         thread.start()
         thread.join()
         run.begin(toy_files, tmp_path / "run", toy_config, Reporter())  # whoever has the lock can go on
-    assert ["another process is training there" in refusal for refusal in refusals] == [True]
+    assert ["another process is at work there" in refusal for refusal in refusals] == [True]
 
 
 def test_a_directory_that_was_only_looked_at_is_not_left(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_two_processes_do_not_train_in_one_directory(
         thread = threading.Thread(target=elsewhere)  # to a lock, another thread is like another process
         thread.start()
         thread.join()
-    assert ["another process is training there" in str(error) for error in refusals] == [True]
+    assert ["another process is at work there" in str(error) for error in refusals] == [True]
     assert run.train(directory, torch.device("cpu"), Reporter()) is None
 
 
@@ -55,7 +55,7 @@ def test_what_a_killed_process_has_forked_does_not_hold_its_lock(tmp_path: Path)
             signal.pause()
     forked = int.from_bytes(os.read(ready, 8), "little")
     try:
-        with pytest.raises(UserError, match="another process is training there"), run.alone(tmp_path / "run"):
+        with pytest.raises(UserError, match="another process is at work there"), run.alone(tmp_path / "run"):
             pass
         os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)

@@ -24,8 +24,11 @@ from ssmt.cli import (  # noqa: F401 (registers the verbs)
 )
 from ssmt.cli.shared import app, reporter
 from ssmt.errors import EndedElsewhere, UserError
+from ssmt.files import give_up_unwritable_streams, reason, replace_closed_streams
 from ssmt.progress import print_wrapped
 from ssmt.version import __version__
+
+LONGEST_MESSAGE = 4000  # characters
 
 
 @app.callback(invoke_without_command=True)
@@ -37,17 +40,27 @@ def top(
         raise typer.Exit
 
 
+def say_error(message: str) -> None:
+    """In red, and without the middle of what quotes a whole file."""
+    if len(message) > LONGEST_MESSAGE:
+        message = f"{message[: LONGEST_MESSAGE // 2]} [...] {message[-LONGEST_MESSAGE // 2 :]}"
+    print_wrapped(reporter.console, f"error: {message}", "red")
+
+
 def main() -> NoReturn:
     """Ctrl-C and a reader who goes away (`| head`) are typer's business: status 130 and 1, without a traceback."""
+    replace_closed_streams()
     try:
         app(standalone_mode=True)
     except EndedElsewhere as end:
         sys.exit(end.status)
     except UserError as error:
-        print_wrapped(reporter.console, f"error: {error}", "red")
+        say_error(str(error))
         sys.exit(2)
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
-        print_wrapped(reporter.console, f"error: {where}{error.strerror}", "red")
+        say_error(f"{where}{reason(error)}")
         sys.exit(2)
+    finally:
+        give_up_unwritable_streams()
     sys.exit(0)

@@ -17,7 +17,7 @@ import typer.core
 
 from ssmt.config import OTHER_NAMES, CorpusConfig
 from ssmt.errors import UserError, renumbered
-from ssmt.files import as_json
+from ssmt.files import as_json, count_in
 from ssmt.progress import Reporter, TerminalReporter, plural, tracked
 from ssmt.records import Record, has_content
 from ssmt.text.lines import read_lines, read_parallel
@@ -148,6 +148,17 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+WIDEST = 10_000  # columns of a terminal
+
+
+def forget_odd_widths() -> None:
+    """Of terminals, in the environment: rich and typer fail on what is no number, and show nothing in no columns."""
+    for name in ("COLUMNS", "LINES", "TERMINAL_WIDTH"):
+        if name in os.environ and not 1 <= (count_in(os.environ[name]) or 0) <= WIDEST:
+            del os.environ[name]
+
+
+forget_odd_widths()  # before the first console reads them
 reporter = TerminalReporter()
 
 ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model directory.", show_default=False)]

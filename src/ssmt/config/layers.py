@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ssmt.config.schema import LIMITS, Config, Section
 from ssmt.errors import UserError
-from ssmt.files import read_json, stream_raw_lines
+from ssmt.files import is_text, read_json, stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
 Settings = Mapping[str, Any]  # of sections, as in a file
@@ -40,6 +40,7 @@ OTHER_NAMES = {
     **dict.fromkeys(("num_heads", "attention_heads"), "network.heads"),
 }
 OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
+MOST_KEYS = 10_000  # of a section of YAML
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
@@ -208,12 +209,21 @@ def commented_yaml(config: Config) -> str:
     return "\n".join(blocks)
 
 
+class _Loader(yaml.SafeLoader):
+    """Plain values only. Sections that are merged into others (`<<`) again and again could become very many."""
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MOST_KEYS:
+            raise yaml.constructor.ConstructorError(None, None, f"more than {MOST_KEYS:,} keys", node.start_mark)
+
+
 def _parse_setting(setting: str) -> Layer:
     key, equals, value = setting.partition("=")
     if not equals:
         raise UserError(f"setting {setting}: expected key=value, for example training.learning_rate=0.001")
     try:
-        nested: Any = yaml.safe_load(value)
+        nested: Any = yaml.load(value, _Loader)
     except NOT_YAML:
         nested = value
     for part in reversed(key.strip().split(".")):
@@ -233,7 +243,7 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_yaml(path: str | Path) -> Mapping[str, Any]:
     try:
-        content = yaml.safe_load("\n".join(stream_raw_lines(path)))
+        content = yaml.load("\n".join(stream_raw_lines(path)), _Loader)
     except NOT_YAML as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}" if mark else ""
@@ -249,10 +259,21 @@ def _validated(layers: Sequence[Layer]) -> Config:
     for _, layer in layers:
         content = _merge(content, layer)
     try:
-        return Config.model_validate(content)
+        config = Config.model_validate(content)
     except ValidationError as error:
         problems = (f"{_origin(problem['loc'], layers)}: {_explain(problem)}" for problem in error.errors())
         raise UserError("; ".join(problems)) from None
+    if odd := [text for text in _texts(config.model_dump()) if not is_text(text)]:
+        raise UserError(f"{odd[0]!r}: a configuration cannot name what is not UTF-8; rename it")
+    return config
+
+
+def _texts(content: Any) -> Iterator[str]:
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, Mapping | list | tuple):
+        for inner in content.values() if isinstance(content, Mapping) else content:
+            yield from _texts(inner)
 
 
 def _origin(path: Sequence[Any], layers: Sequence[Layer]) -> str:

@@ -244,7 +244,8 @@ def extract_subsets(
 
     Where morphemes come from is `analyse_texts`' business.
     """
-    reporter, target_divergences = reporter or Reporter(), list(dict.fromkeys(target_divergences))
+    reporter = reporter or Reporter()
+    target_divergences = list({_stem(output, divergence): divergence for divergence in target_divergences}.values())
     check_morphemes(morphemes, segmenter)
     for divergence in target_divergences:
         for ending in ENDINGS:

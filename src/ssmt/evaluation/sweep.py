@@ -16,7 +16,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,7 @@ from ssmt.files import (
     whole_lines,
 )
 from ssmt.progress import Reporter
+from ssmt.training.lock import alone
 from ssmt.translator import Translator
 
 if TYPE_CHECKING:
@@ -66,6 +68,13 @@ class SweepResults:
 class SweepDirectory:
     """Opens a sweep, or begins it; `identity` is what all its points have in common, `fields` what each record has
     besides its scores, with their types."""
+
+    @classmethod
+    @contextmanager
+    def alone(cls, path: Path, identity: Mapping[str, Any], fields: Fields) -> Iterator[SweepDirectory]:
+        """With no other process in it: translations of two would mix."""
+        with alone(path):
+            yield cls(path, identity, fields)
 
     def __init__(self, path: Path, identity: Mapping[str, Any], fields: Fields) -> None:
         self.path, self.fields = path, SCORES | fields

@@ -59,27 +59,24 @@ def decoding_sweep(
         if Path(name).name != name:
             raise UserError(f"{name!r} cannot name a model here: files in the sweep's directory are called so")
         language_to_ask(path, to)
-    directory = SweepDirectory(
-        Path(output),
-        {
-            "kind": "decoding",
-            "sentences": len(sources),
-            "source": digest(source),
-            "reference": [digest(path) for path in references],
-            "to": to,
-        },
-        {"model": str, "search": str, "beam": int, "weights": str},
-    )
+    identity = {
+        "kind": "decoding",
+        "sentences": len(sources),
+        "source": digest(source),
+        "reference": [digest(path) for path in references],
+        "to": to,
+    }
+    fields = {"model": str, "search": str, "beam": int, "weights": str}
     searches_of = {name: _searches_of(Path(path), searches) for name, path in models.items()}
     points = 0
-    with naming_lines({"source": source}):
+    with SweepDirectory.alone(Path(output), identity, fields) as directory, naming_lines({"source": source}):
         for name, path in models.items():
             ways = [(search, beam) for search in searches_of[name] for beam in beams]
             _decode(directory, name, Path(path), sources, reference_lines, ways, to, device, reporter)
             points += len(ways)
-    records = directory.results()
-    table = decoding_table(records, len(sources))
-    directory.write(table, decoding_plot(records), records)
+        records = directory.results()
+        table = decoding_table(records, len(sources))
+        directory.write(table, decoding_plot(records), records)
     return SweepResults(records, table, points)
 
 

@@ -73,37 +73,37 @@ def training_sweep(
         "decoding": [search, beam, len(sources)],
     }
     numbers = {"parameters": int, "updates": int, "minutes": (int, float), "bits_per_character": (int, float)}
-    directory = SweepDirectory(output, identity, {"values": dict} | numbers)
-    failed = {}
-    for number, point in enumerate(points, start=1):
-        if directory.result(point.name) is not None:
-            continue
-        reporter.say(f"Point {number} of {len(points)}: {point.name}")
-        run = output / "runs" / point.name
-        if not runs.can_resume(run):
-            warn_of_changes_without_effect(preset_of(preset, point.settings), point.settings, reporter)
-            runs.begin(files, run, point.settings, reporter)
-        try:
-            stopped_by = runs.train(run, chosen_device, reporter)
-        except UserError as error:  # it diverges
-            failed[point.name] = str(error)
-            reporter.warn(f"{point.name}: {error}")
-            continue
-        if stopped_by:
-            raise Stopped(stopped_by)
-        translator = Translator.load(run, device)
-        translate = translate_with(translator, search, beam)
-        translations, seconds = directory.decode(point.name, digest(run / WEIGHTS), sources, translate, reporter)
-        parameters = sum(parameter.numel() for parameter in translator.model.parameters())
-        record = training_record(point.values, read_log(run), parameters) | {"seconds": seconds}
-        if record["bits_per_character"] is None:
-            raise UserError(f"{run}: its log has no validation; remove it to train it again")
-        directory.finish(point.name, record | scores(translations, references))
-    records = directory.results()
-    if not records:
-        return SweepResults(records, None, len(points), failed)
-    table = training_table(records, len(sources))
-    directory.write(table, training_plot(records), records)
+    with SweepDirectory.alone(output, identity, {"values": dict} | numbers) as directory:
+        failed = {}
+        for number, point in enumerate(points, start=1):
+            if directory.result(point.name) is not None:
+                continue
+            reporter.say(f"Point {number} of {len(points)}: {point.name}")
+            run = output / "runs" / point.name
+            if not runs.can_resume(run):
+                warn_of_changes_without_effect(preset_of(preset, point.settings), point.settings, reporter)
+                runs.begin(files, run, point.settings, reporter)
+            try:
+                stopped_by = runs.train(run, chosen_device, reporter)
+            except UserError as error:  # it diverges
+                failed[point.name] = str(error)
+                reporter.warn(f"{point.name}: {error}")
+                continue
+            if stopped_by:
+                raise Stopped(stopped_by)
+            translator = Translator.load(run, device)
+            translate = translate_with(translator, search, beam)
+            translations, seconds = directory.decode(point.name, digest(run / WEIGHTS), sources, translate, reporter)
+            parameters = sum(parameter.numel() for parameter in translator.model.parameters())
+            record = training_record(point.values, read_log(run), parameters) | {"seconds": seconds}
+            if record["bits_per_character"] is None:
+                raise UserError(f"{run}: its log has no validation; remove it to train it again")
+            directory.finish(point.name, record | scores(translations, references))
+        records = directory.results()
+        if not records:
+            return SweepResults(records, None, len(points), failed)
+        table = training_table(records, len(sources))
+        directory.write(table, training_plot(records), records)
     return SweepResults(records, table, len(points), failed)
 
 

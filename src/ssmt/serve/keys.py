@@ -7,6 +7,7 @@ The hash is SHA-256: a key of 256 random bits cannot be guessed, so nothing slow
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import hmac
 import os
@@ -14,8 +15,8 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 
 from ssmt.errors import UserError
 from ssmt.files import read_description_lines, reason
@@ -70,19 +71,22 @@ def add_key(path: Path, name: str, expires: date | None) -> str:
         raise UserError(f"{expires.isoformat()} is over")
     secret = secrets.token_urlsafe(32)
     try:
-        with open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b") as stream:
+        with open(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600), "r+b", buffering=0) as stream:
             _wait_for_others(stream)
             if name in [key.name for key in read_keys(path)]:
                 raise UserError(f"{path}: has a key called {name} already; choose another name, or remove its line")
             lines = stream.read()
             end = b"\n" if lines and not lines.endswith(b"\n") else b""  # as some editors leave a file
-            stream.write(end + Key(name, digest_of(secret), expires).line.encode())
+            line = end + Key(name, digest_of(secret), expires).line.encode()
+            if stream.write(line) < len(line):  # of half a line nobody could read the file
+                stream.truncate(len(lines))
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     except OSError as error:
         raise UserError(f"{path}: cannot be written ({reason(error)})") from None
     return secret
 
 
-def _wait_for_others(stream: BinaryIO) -> None:
+def _wait_for_others(stream: FileIO) -> None:
     """Until no other process adds a key: two of one name would make the file unreadable."""
     if os.name == "posix":
         import fcntl

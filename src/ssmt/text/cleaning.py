@@ -79,7 +79,7 @@ class Usual:
                 ratios.append(len(raw.target) / len(raw.source))
             for side, text in enumerate((raw.source, raw.target)):
                 if letters[side] < LETTERS_SEEN:
-                    words = _letters(text)
+                    words = _letters(text[: LETTERS_SEEN - letters[side]])
                     letters[side] += len(words)
                     scripts[side].update(script for c in words if (script := _script(c)))
                     trigrams[side].update(words[k : k + 3] for k in range(len(words) - 2))

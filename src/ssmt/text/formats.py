@@ -224,6 +224,7 @@ class _Units:
         self.parser.EndElementHandler = self.end
         self.parser.CharacterDataHandler = self.text
         self.parser.EntityDeclHandler = self.refuse_entity
+        self.parser.SkippedEntityHandler = self.refuse_unknown
         self.line, self.segments, self.language = 0, dict[str, str](), ""
         self.size = self.depth = self.silence = 0  # characters of a unit; open tags; bytes since something was found
         self.inside, self.silent, self.parts = False, 0, list[str]()  # a segment; codes in it; its text
@@ -233,6 +234,11 @@ class _Units:
 
     def refuse_entity(self, *declaration: object) -> NoReturn:
         self.refuse("declares an entity; no TMX file needs to")
+
+    def refuse_unknown(self, name: str, is_parameter: bool) -> None:
+        """Of a file with a DTD elsewhere, which is not read, the parser would leave the entity out of the text."""
+        if not is_parameter:
+            self.refuse(f"&{name}; is no entity of XML; write the character itself")
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         self.silence, self.depth = 0, self.depth + 1

@@ -1,4 +1,4 @@
-"""One process at a time in the directory of a run, from the first byte that it writes to the last."""
+"""One process at a time in the directory of a run or a sweep, from the first byte that it writes to the last."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _lock(handle: int, directory: Path) -> None:
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise UserError(f"{directory}: another process is training there; wait for it, or stop it") from None
+        raise UserError(f"{directory}: another process is at work there; wait for it, or stop it") from None
     except OSError:  # a file system without locks
         pass
 

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from ssmt.files import write_nowhere
+
 # Of the last: a terminal that was closed, a connection that broke. Windows has none.
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
@@ -33,7 +35,7 @@ class StopRequest:
             self.signal = signal.Signals(number).name
             signal.signal(number, before[number])
             if self.signal == "SIGHUP":
-                _leave(terminals)
+                write_nowhere(terminals)  # an error of a terminal that is gone must not end the run before it is saved
             # In a thread of its own: what is being written when the signal comes must be written first.
             threading.Thread(target=self.acknowledge).start()
 
@@ -57,11 +59,3 @@ def _is_terminal(descriptor: int) -> bool:
         return os.isatty(descriptor)
     except OSError:
         return False
-
-
-def _leave(terminals: list[int]) -> None:
-    """Write nowhere instead: an error of a terminal that is gone must not end the run before it is saved."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for descriptor in terminals:
-        os.dup2(nowhere, descriptor)
-    os.close(nowhere)
