@@ -472,15 +472,6 @@ def test_threads_are_compared(run_script: Run, monkeypatch: pytest.MonkeyPatch) 
     assert re.fullmatch(r"\| tiny-bpe \|( \d+ \(\d+\) \|){3}", row)
 
 
-def test_compiled_networks_are_compared(run_script: Run) -> None:
-    """With torch's backend that compiles nothing: a C++ compiler would take minutes."""
-    options = f"--models tiny-bpe --lines 200 --updates 1 --layers --backend eager {TINY}"
-    one_layer = "--set network.encoder_layers=1 --set network.decoder_layers=1"
-    ((_, row),) = tables(run_script("compilation.py", options, one_layer))
-    assert row[0] == "tiny-bpe"
-    assert all(is_number(cell) for cell in (row[1], *row[3:5]))
-
-
 def test_the_papers_corpora_are_counted(run_script: Run, monkeypatch: pytest.MonkeyPatch, module: Any) -> None:
     small = module("random_models")
     monkeypatch.setattr(small, "LINES", 400)

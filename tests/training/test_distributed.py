@@ -98,13 +98,11 @@ def assert_same_training(directory: Path, expected: Path, updates: int) -> None:
 @pytest.mark.parametrize(
     "settings",
     [
-        ["model=ssmt", "training.average_last=2"],
-        ["model=ssmt", "network.decoder_layers=2"],
-        ["model=ssmt", "network.decoder_layers=3", "network.character_layers=2", "network.characters=true"],
+        ["model=ssmt", "network.decoder_layers=2", "training.average_last=2"],  # one over words, one over characters
         ["model=bpe", "text.subword_sampling=0.2", "training.accumulate=3"],
         ["model=dpe", "training.accumulate=2"],
     ],
-    ids=["ssmt", "ssmt, words first", "ssmt, words in the middle", "bpe", "dpe"],
+    ids=lambda settings: str(settings[0]),
 )
 def test_two_processes_train_like_one(tmp_path: Path, toy_files: TrainingFiles, settings: list[str]) -> None:
     settings = [*settings, "training.max_updates=30", "training.validate_every=10"]
@@ -319,7 +317,6 @@ def test_an_error_ends_all_with_one_message(
     ("arguments", "message"),
     [
         (["--no-such-option"], "No such option"),
-        (["--max-updates", "none"], "Invalid value for '--max-updates'"),
         (["--output", "elsewhere"], "--output is given 2 times"),
     ],
 )
