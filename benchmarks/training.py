@@ -36,7 +36,7 @@ from ssmt.model.subword import SubwordTransformer
 from ssmt.model.translation import TranslationModel
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import Batch, make_batch
-from ssmt.text.lexicon import most_frequent_ngrams
+from ssmt.text.lexicon import legal_lengths, most_frequent_ngrams
 from ssmt.text.lines import read_lines
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
 
@@ -120,8 +120,18 @@ def parts(model: SSMT, batch: Batch) -> dict[str, float]:
         finally:
             segments.characters, segments.entries, segments.gate = kept
 
-    both_ways("character model", lambda: scores(True, False))
-    both_ways("lexicon", lambda: scores(False, True))
+    def copies() -> Tensor:
+        assert segments.copies is not None
+        legal = legal_lengths(target, segments.get_buffer("is_word"), segments.longest, lengths)
+        log_copied, log_rest = segments.copies(target, legal, previous, states, segments.copies.units(memory))
+        return torch.logaddexp(log_copied, log_rest.unsqueeze(-1))
+
+    if segments.characters is not None:
+        both_ways("character model", lambda: scores(True, False))
+    if segments.entries is not None:
+        both_ways("lexicon", lambda: scores(False, True))
+    if segments.copies is not None:
+        both_ways("copies", copies)
     lattice = scores(True, True).detach().requires_grad_(True)
     both_ways("lattice", lambda: marginal(lattice, lengths))
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)

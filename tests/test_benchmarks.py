@@ -84,11 +84,14 @@ def is_number(text: str) -> bool:
     return math.isfinite(number) and number >= 0
 
 
-def test_training_runs(run_script: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize("spells", [False, True])
+def test_training_runs(run_script: Run, tmp_path: Path, spells: bool) -> None:
     smaller = f"{TINY} --sentences 2 --repetitions 1 --lines 60 --threads 1 --json"
-    (rows,) = tables(run_script("training.py", bench_of_make("training"), smaller, tmp_path / "numbers.json"))
+    kind = f"--set network.characters={spells} --set network.copies={not spells}"
+    (rows,) = tables(run_script("training.py", bench_of_make("training"), kind, smaller, tmp_path / "numbers.json"))
     assert rows[0] == ["small", "SSMT", "subwords", "ratio"]
-    parts = ["encoder", "decoder body", "character model", "lexicon", "lattice", "optimiser"]
+    of_segments = ["character model", "lexicon"] if spells else ["lexicon", "copies"]
+    parts = ["encoder", "decoder body", *of_segments, "lattice", "optimiser"]
     assert [row[0].removesuffix(", ms a sentence") for row in rows[4:]] == parts
     assert all(is_number(cell) for row in rows[1:] for cell in row[1:3] if cell)
     (result,) = json.loads((tmp_path / "numbers.json").read_text())
