@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -93,3 +94,16 @@ def test_temporary_names_are_nobody_elses_and_can_be_found_again(tmp_path: Path)
     (tmp_path / "inside" / ".kept").write_text("whole")
     remove_leftovers(tmp_path)
     assert os.listdir(tmp_path / "inside") == [".kept"]
+
+
+def test_where_nothing_can_be_written_the_file_is_named_and_not_its_temporary(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *_: object, **__: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    for name in ("touch", "unlink"):
+        monkeypatch.setattr(Path, name, refuse)
+    message = r"new\.txt: cannot be written \(Read-only file system\)"
+    with pytest.raises(UserError, match=message), open_for_writing(tmp_path / "new.txt"):
+        pass

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
@@ -359,7 +359,8 @@ def replacing(path: Path) -> Iterator[Path]:
     except (OSError, SafetensorError, UnicodeEncodeError) as error:  # safetensors reports a full disk in its own way
         raise UserError(f"{path}: cannot be written ({reason(error)}); what was there before is untouched") from error
     finally:
-        temporary.unlink(missing_ok=True)
+        with suppress(OSError):  # where nothing could be written, nothing is there
+            temporary.unlink(missing_ok=True)
 
 
 @contextmanager
