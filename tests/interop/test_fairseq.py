@@ -206,7 +206,7 @@ def test_scores_of_every_next_character(model: SSMT) -> None:
         may_go_on = is_word & (length + 1 < model.segments.longest)
         every = torch.arange(len(is_word))
         for found, legal, expected in (
-            (search.longer_than(open, may_go_on.unsqueeze(0))[0], may_go_on, case["con"]),
+            (search.extended(open)[0][0].masked_fill(~may_go_on, NEG_INF), may_go_on, case["con"]),
             (search.endings(open, torch.zeros_like(every), every), may_end, case["end"]),
         ):
             theirs = torch.tensor(expected)

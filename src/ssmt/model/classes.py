@@ -53,11 +53,13 @@ class LexiconClasses(nn.Module):
 
     def log_probs(self, states: Tensor, entry_logits: Tensor) -> Tensor:
         """Of every entry. (n, D), (n, V) -> (n, V)"""
-        by_class = torch.split(entry_logits, [size for size in self.sizes if size], dim=1)
-        within = [
-            F.log_softmax(logits, dim=1) if logits.shape[1] > 1 else torch.zeros_like(logits) for logits in by_class
-        ]
-        return self.class_log_probs(states)[:, self.get_buffer("first")] + torch.cat(within, dim=1)
+        first = self.get_buffer("first")
+        class_of_each = first.expand_as(entry_logits)
+        of_classes = self.class_log_probs(states)
+        highest = torch.full_like(of_classes, -torch.inf).scatter_reduce(1, class_of_each, entry_logits, "amax")
+        shifted = entry_logits - highest.index_select(1, first)
+        total = torch.zeros_like(of_classes).scatter_add(1, class_of_each, shifted.exp())
+        return shifted + (of_classes - total.log()).index_select(1, first)
 
     def selected_log_probs(self, states: Tensor, weight: Tensor, bias: Tensor, first: Tensor, ids: Tensor) -> Tensor:
         """Of some entries that begin with the character `first` (n,), NEG_INF where an id is ABSENT.

@@ -103,17 +103,18 @@ class _DynamicSearch:
         inside = (open.length > 0).unsqueeze(1)
         may_end = allowed & (is_word | ~inside)
         may_go_on = allowed & is_word & (open.length < self.L - 1).unsqueeze(1)
-        con = self.search.longer_than(open, may_go_on)  # Eq. 8 (end-con) and Eq. 9 (con-con)
-        return self._best(con, step, ends=False), self._best_ends(may_end, step)
+        con, most = self.search.extended(open)  # Eq. 8 (end-con) and Eq. 9 (con-con); bounds of Eq. 6 and 7
+        con.masked_fill_(~may_go_on, NEG_INF)
+        most.masked_fill_(~may_end, NEG_INF)
+        return self._best(con, step, ends=False), self._best_ends(most, step)
 
-    def _best_ends(self, legal: Tensor, step: int) -> Pool:
+    def _best_ends(self, most: Tensor, step: int) -> Pool:
         """Eq. 6 (end-end) and Eq. 7 (con-end): the 2K best ends, exactly, without asking the character model for the
         end after every character of the alphabet.
 
         An end has at most what it would have if `<eom>` were certain. The 2K that have most by that bound are looked
-        at first; what cannot have more than the least of them is not looked at.
+        at first; what cannot have more than the least of them is not looked at. most (N, C)
         """
-        most = self.search.most_of_endings(self.open, legal)  # (N, C)
         if self.search.characters is None:
             return self._best(most, step, ends=True)
         bound = self._rank(most, step, ends=True)  # (B, R*C)

@@ -98,11 +98,11 @@ class MixtureScorer:
             scores[:, : self.C] = torch.where(at_start, start, inside)
             ends = log_gate + self._log_eos()
         if self.segments.entries is not None:
-            entries = (log_not_gate.unsqueeze(1) + self.entries).masked_fill(~self.usable_entry, NEG_INF)
-            scores[:, self.C : self.unit_symbols] = torch.where(at_start, entries, NEG_INF)
+            entries = scores[:, self.C : self.unit_symbols].copy_(self.entries).add_(log_not_gate.unsqueeze(1))
+            entries.masked_fill_(~(at_start & self.usable_entry), NEG_INF)
             ends = torch.logaddexp(ends, log_not_gate + self.entries[:, self.eos_entry])
         scores[:, self.eos] = torch.where(at_start.squeeze(1), ends.to(scores.dtype), NEG_INF)
-        scores = (self.total.unsqueeze(1) + scores).masked_fill(~self.request.allowed(self.length), NEG_INF)
+        scores.add_(self.total.unsqueeze(1)).masked_fill_(~self.request.allowed(self.length), NEG_INF)
         self.extended = scores
         return scores
 

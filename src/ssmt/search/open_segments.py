@@ -127,24 +127,21 @@ class SegmentSearch:
             copied = _log((open.copied * (self.unit_lengths[open.sentence] == open.length.unsqueeze(1))).sum(dim=1))
         return self._mix(open, spelt, self._entry_log_prob(open.slot, open.node), copied)
 
-    def longer_than(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """log of the probability that the segment goes on with y and beyond: the paper's `con` cases, Eq. 8 and 9. Of
-        the lexicon these are the entries that go on after y; the character part still holds the mass of ending at y,
-        as in the paper. (n, C)"""
-        spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
-        below = None
-        if self.lexicon is not None:
-            below = self.lexicon.mass(open.slot, *self.trie.ranges_below(open.node))
-            below = _log(below - self._entry_mass(open.slot, self.trie.children_of(open.node)))
-        return self._mix(open, spelt, below, self._copied(open, ends=False)).masked_fill(~legal, NEG_INF)
+    def extended(self, open: OpenSegments) -> tuple[Tensor, Tensor]:
+        """For every next character y, in logarithms: (n, C) both
 
-    def most_of_endings(self, open: OpenSegments, legal: Tensor) -> Tensor:
-        """log of the most that the segment which y ends can have, for every y: that with a certain `<eom>`. (n, C)"""
+        the probability that the segment goes on with y and beyond, the paper's `con` cases, Eq. 8 and 9 (of the lexicon
+        these are the entries that go on after y; the character part still holds the mass of ending at y, as in the
+        paper); and the most that the segment which y ends can have: that with a certain `<eom>`."""
         spelt = open.spelt.unsqueeze(1) + open.next if self.characters is not None else None
-        entry = None
+        longer = ended = None
         if self.lexicon is not None:
-            entry = _log(self._entry_mass(open.slot, self.trie.children_of(open.node)))
-        return self._mix(open, spelt, entry, self._copied(open, ends=True)).masked_fill(~legal, NEG_INF)
+            children = self.trie.children_of(open.node)
+            mass = self._entry_mass(open.slot, children)
+            longer = _log(self.lexicon.mass(open.slot, *self.trie.ranges_below(children)).sub_(mass))
+            ended = _log(mass)
+        copied_longer, copied = (None, None) if self.units is None else self._copied(open)
+        return self._mix(open, spelt, longer, copied_longer), self._mix(open, spelt, ended, copied)
 
     def endings(self, open: OpenSegments, segments: Tensor, characters: Tensor) -> Tensor:
         """log p of some of the segments, each ended by a character: the paper's `end` cases, Eq. 6 and 7. (m,)
@@ -156,15 +153,17 @@ class SegmentSearch:
         """What comes in each unit after as many characters as the segment has. (n, U)"""
         return self.unit_characters[open.sentence, :, open.length.clamp(max=self.longest - 1)]
 
-    def _copied(self, open: OpenSegments, ends: bool) -> Tensor | None:
-        """log of the probability that the segment is a copy that goes on with y, and that y ends it or that it goes on
-        after y. (n, C)"""
-        if self.units is None:
-            return None
+    def _copied(self, open: OpenSegments) -> tuple[Tensor, Tensor]:
+        """log of the probability that the segment is a copy that goes on with y and after y, and that y ends it.
+        (n, C) both"""
         is_last = self.unit_lengths[open.sentence] == (open.length + 1).unsqueeze(1)
-        weight = open.copied * (is_last == ends)
-        mass = weight.new_zeros(len(weight), len(self.is_word))
-        return _log(mass.scatter_add_(1, self._next_of_units(open).clamp(min=0), weight))
+        ended = open.copied * is_last
+        next = self._next_of_units(open).clamp_(min=0)
+        longer, ended = (
+            part.new_zeros(len(part), len(self.is_word)).scatter_add_(1, next, part)
+            for part in (open.copied - ended, ended)
+        )
+        return _log(longer), _log(ended)
 
     def _entry_mass(self, slot: Tensor, node: Tensor) -> Tensor:
         assert self.lexicon is not None

@@ -109,12 +109,10 @@ class Trie:
         return rows.masked_fill((nodes < 0).unsqueeze(-1), ABSENT)
 
     def ranges_below(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """The range of entries below each child of each node, by character; empty where there is no child.
-        (n,) -> (n, C), (n, C)"""
-        child = self.children_of(nodes)
-        missing, present = child == ABSENT, child.clamp_(min=0)
+        """The range of entries below each node; empty where a node is ABSENT. (n, C) -> (n, C), (n, C)"""
+        missing, present = nodes == ABSENT, nodes.clamp(min=0)
         start, end = (
-            bound.index_select(0, present.view(-1)).view(child.shape) for bound in (self.range_start, self.range_end)
+            bound.index_select(0, present.view(-1)).view(nodes.shape) for bound in (self.range_start, self.range_end)
         )
         return start.masked_fill_(missing, 0), end.masked_fill_(missing, 0)
 
