@@ -17,7 +17,7 @@ PACKAGE = Path(ssmt.__file__).parent
 # From the ground up; modules of one layer may not import each other, those of one package may.
 LAYERS: list[set[str]] = [
     {"errors", "version"},
-    {"files", "devices"},
+    {"files", "streams", "devices"},
     {"progress"},
     {"tensors", "config"},
     {"text"},

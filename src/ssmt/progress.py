@@ -13,7 +13,7 @@ from typing import IO, Any, Protocol, TypeVar, cast
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
-from ssmt.files import write_nowhere
+from ssmt.streams import write_nowhere
 
 Item = TypeVar("Item")
 SECONDS_BETWEEN_LINES = 30.0  # of a log file

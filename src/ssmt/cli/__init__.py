@@ -24,8 +24,9 @@ from ssmt.cli import (  # noqa: F401 (registers the verbs)
 )
 from ssmt.cli.shared import app, reporter
 from ssmt.errors import EndedElsewhere, UserError
-from ssmt.files import give_up_unwritable_streams, reason, replace_closed_streams
+from ssmt.files import reason
 from ssmt.progress import print_wrapped
+from ssmt.streams import give_up_unwritable_streams, replace_closed_streams
 from ssmt.version import __version__
 
 LONGEST_MESSAGE = 4000  # characters

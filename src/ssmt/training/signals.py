@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
-from ssmt.files import write_nowhere
+from ssmt.streams import write_nowhere
 
 # Of the last: a terminal that was closed, a connection that broke. Windows has none.
 SIGNALS = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
