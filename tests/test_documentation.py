@@ -54,6 +54,7 @@ FOREIGN_OPTIONS = {
     *TORCHRUN_OPTIONS,
     *SLURM_OPTIONS,
     "--logdir",
+    "--presets",  # of benchmarks
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
     *("--searches", "--beams", "--figure", "--figures", "--cpu-time", "--seeds"),  # of scripts

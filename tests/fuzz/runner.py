@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -85,10 +86,11 @@ def call(case: Case, place: Path, name: str) -> NoReturn:
     sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), encoding="utf-8", errors="backslashreplace")
     status: Any = 1
     try:
-        from ssmt.cli import main
+        import ssmt.cli
 
+        ssmt.cli.app = command()
         sys.argv = ["ssmt", *case.arguments]
-        main()
+        ssmt.cli.main()
     except SystemExit as ended:
         status = ended.code or 0
     except BaseException as error:
@@ -198,6 +200,16 @@ def main() -> None:
     sys.exit(1 if found else 0)
 
 
+@cache
+def command() -> Any:
+    """All verbs and options as typer makes them, once: it is a third of a short call."""
+    from typer.main import get_command
+
+    from ssmt.cli import app
+
+    return get_command(app)
+
+
 def import_everything() -> None:
     """Once, before any process is forked: imports are the longest part of a call."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -216,6 +228,7 @@ def import_everything() -> None:
     import ssmt.training.run
     import ssmt.translator  # noqa: F401
 
+    command()
     torch.set_num_threads(1)
     matplotlib.use("svg")
 
