@@ -86,6 +86,7 @@ def test_a_corpus_overwrites_nothing(ssmt: Ssmt, tmp_path: Path) -> None:
     refused(ssmt("demo", "--write-corpus", mine / "train.en", *SMALL), "train.en: holds something else")
     assert tree(mine) == {name: content for name, content in before.items() if name != "README.txt"}
     refused(ssmt("demo", "--write-corpus", tmp_path / "few", "--sentences", 10), "--sentences")
+    refused(ssmt("demo", "--write-corpus", tmp_path / "many", "--held-out", 65536), "--held-out")
 
 
 def test_an_interrupted_corpus_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -34,12 +34,12 @@ def demo(
         Path | None, typer.Option(metavar="DIR", help="Only write the corpus, as text files, and leave.")
     ] = None,
     sentences: Annotated[
-        int, typer.Option(min=FEWEST_SENTENCES, max=1_000_000, metavar="N", help="Sentence pairs to train on.")
+        int, typer.Option(min=FEWEST_SENTENCES, max=100_000, metavar="N", help="Sentence pairs to train on.")
     ] = SENTENCES,
     held_out: Annotated[
         int,
         typer.Option(
-            min=1, max=100_000, metavar="N", help="Sentence pairs to validate on, and of each of two test sets."
+            min=1, max=10_000, metavar="N", help="Sentence pairs to validate on, and of each of two test sets."
         ),
     ] = HELD_OUT,
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Of the corpus and of both trainings.")] = SEED,

@@ -57,7 +57,7 @@ class _DynamicSearch:
         self.eos = alphabet.eos
         self.B = job.request.sentences
         rows = self.B * 2 * self.K
-        self.search = SegmentSearch(model, self.B * self.K, job.memory)
+        self.search = SegmentSearch(model, rows, job.memory)
         self.possible = generable(alphabet).to(model.device)
         if options.stop == "paper" and not self.search.proper:
             self.possible = torch.ones_like(self.possible)
@@ -240,6 +240,6 @@ class _DynamicSearch:
         self.recent.read(character)
         states = self.model.decoder.step(character, self.cache)
         sentences = torch.tensor(self.active, device=rows.device)
-        begun = self.search.begin(states[closing], self.recent.symbols[closing], sentences)
+        begun = self.search.begin(states[closing], self.recent.symbols[closing], sentences, beside=gone_on)
         place = torch.cat([going_on, closing]).argsort()  # of each row among those that went on and those that began
         self.open = OpenSegments.cat(gone_on, begun).select(place)

@@ -20,23 +20,22 @@ def sum_precision(device: torch.device) -> torch.dtype:
 
 
 class LexiconRows:
-    """Rows of prefix sums in a ring: what is older than the longest segment is overwritten."""
+    """Rows of prefix sums, as many as there can be open segments: what no open segment points to is overwritten."""
 
-    def __init__(self, segments: SegmentModel, steps: int, rows: int, device: torch.device) -> None:
-        """`rows`: at most so many a step."""
-        self.segments, self.rows, self.step = segments, rows, 0
+    def __init__(self, segments: SegmentModel, rows: int, device: torch.device) -> None:
+        """`rows`: how many segments can be open at one time."""
+        self.segments = segments
         self.dtype = sum_precision(device)  # differences of prefix sums must resolve small probabilities
         # What they do not resolve must stay possible where nothing else could write it.
         self.least = torch.finfo(self.dtype).eps / 4 if segments.characters is None else 0.0
-        self.sums = torch.empty(steps * rows, len(segments.lexicon), dtype=self.dtype, device=device)
+        self.sums = torch.empty(rows, len(segments.lexicon), dtype=self.dtype, device=device)
 
-    def begin(self, states: Tensor) -> Tensor:
-        """Segments begin: states (N, D) -> their slots (N,)."""
-        first = self.step * self.rows
-        self.step = (self.step + 1) % (len(self.sums) // self.rows)
-        last = first + len(states)
-        torch.cumsum(self.segments.entry_probs(states), dim=1, dtype=self.dtype, out=self.sums[first:last])
-        return torch.arange(first, last, device=states.device)
+    def begin(self, states: Tensor, used: Tensor) -> Tensor:
+        """Segments begin beside those that are open in the slots `used`: states (N, D) -> their slots (N,)."""
+        is_used = torch.zeros(len(self.sums), dtype=torch.uint8, device=states.device).index_fill_(0, used, 1)
+        slot = is_used.argsort(stable=True)[: len(states)]
+        self.sums[slot] = torch.cumsum(self.segments.entry_probs(states), dim=1, dtype=self.dtype)
+        return slot
 
     def mass(self, slot: Tensor, start: Tensor, end: Tensor) -> Tensor:
         """The probability of the entries start..end-1; 0 where there are none. slot (n,), start and end (n, ...)"""

@@ -53,7 +53,7 @@ class SegmentSearch:
     """The moves of open segments, for the searches over one batch."""
 
     def __init__(self, model: SSMT, rows: int, memory: Memory | None = None) -> None:
-        """`rows`: how many segments can begin at one step."""
+        """`rows`: how many segments can be open at one time."""
         self.model, self.segments, self.characters = model, model.segments, model.segments.characters
         self.trie = model.segments.trie
         alphabet = model.vocabulary.alphabet
@@ -62,7 +62,7 @@ class SegmentSearch:
         self.proper = self.characters is None or self.characters.proper
         device = model.device
         has_entries = model.segments.entries is not None
-        self.lexicon = LexiconRows(model.segments, self.longest + 1, rows, device) if has_entries else None
+        self.lexicon = LexiconRows(model.segments, rows, device) if has_entries else None
         self.input_table = self.characters.input_table(model.character_embedding) if self.characters else None
         self.units = model.units(memory)
         if self.units is not None:
@@ -70,9 +70,11 @@ class SegmentSearch:
             self.unit_characters = self.segments.copies.get_buffer("characters")[self.units.ids]  # (B, U, L)
             self.unit_lengths = self.segments.copies.get_buffer("lengths")[self.units.ids]  # (B, U)
 
-    def begin(self, states: Tensor, recent: Tensor, sentences: Tensor) -> OpenSegments:
-        """Segments that begin now: states (n, D), recent (n, M) the characters before them, the last first; as many for
-        each of the sentences, one after the other."""
+    def begin(
+        self, states: Tensor, recent: Tensor, sentences: Tensor, beside: OpenSegments | None = None
+    ) -> OpenSegments:
+        """Segments that begin now, beside others that go on: states (n, D), recent (n, M) the characters before them,
+        the last first; as many for each of the sentences, one after the other."""
         n, previous = len(states), recent[:, 0]
         log_gate, log_not_gate = self.segments.log_gates(states)
         sentence, copied = sentences.repeat_interleave(n // len(sentences)), states.new_zeros(n, 0)
@@ -90,13 +92,11 @@ class SegmentSearch:
             spelling = self.characters.advance(self.characters.begin(states), self.input_table[previous])
             following = self.characters.log_probs(spelling, first=True)
         zeros = previous.new_zeros(n)
-        slot = self._begin_rows(states, zeros)
+        slot = zeros
+        if self.lexicon is not None:
+            slot = self.lexicon.begin(states, zeros[:0] if beside is None else beside.slot)
         spelt = torch.zeros_like(log_gate)
         return OpenSegments(log_gate, log_not_gate, slot, zeros, zeros, spelt, *spelling, following, sentence, copied)
-
-    def _begin_rows(self, states: Tensor, nowhere: Tensor) -> Tensor:
-        """What the lexicon says where segments begin; returns their slots. (n,)"""
-        return nowhere if self.lexicon is None else self.lexicon.begin(states)
 
     def read(self, open: OpenSegments, characters: Tensor) -> OpenSegments:
         """Every segment goes on with one more character. (n,)"""
