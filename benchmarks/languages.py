@@ -38,6 +38,7 @@ from ssmt.translator import Translator
 
 LANGUAGES = ("xh", "zu", "ss")
 RELATED, SMALL = "zu", "ss"  # of transfer: from which to which
+BITS = "valid_bits_per_character"
 EXPERIMENTS = ("joint", "transfer", "back")
 
 
@@ -162,10 +163,10 @@ class Study:
     def _plot(self, runs: dict[str, Path], path: Path) -> None:
         series = {}
         for name, directory in runs.items():
-            log = [entry for entry in read_log(directory) if "valid_chrf" in entry]
-            series[name] = [entry["update"] for entry in log], [entry["valid_chrf"] for entry in log]
+            log = [entry for entry in read_log(directory) if BITS in entry]
+            series[name] = [entry["update"] for entry in log], [entry[BITS] for entry in log]
         title = f"{self.kind}: {self.options.few:,} pairs of {SMALL}"
-        plots.save(plots.lines(series, "updates", "chrF of validation", title), path)
+        plots.save(plots.lines(series, "updates", "bits per character of validation", title), path)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

@@ -317,6 +317,11 @@ MERGED = "a: &a {x: 1}\n" + "".join(
         ("training:\n  seed: 1\n  patience: [\n", r"settings\.yaml, line \d: not YAML"),
         ("training:\n\tseed: 1\n", r"settings\.yaml, line 2: not YAML \(found character '\\t'"),
         ("training:\n  seed: 1\n seed: 2\n", r"settings\.yaml, line 3: not YAML"),
+        (
+            "training:\n  seed: 1\n  patience: 3\n  seed: 2\n",
+            r"settings\.yaml, line 4: not YAML \('seed' stands",
+        ),
+        ("training:\n  seed: 1\nnetwork:\ntraining:\n", r"settings\.yaml, line 4: not YAML \('training' stands there"),
         ("training:\n  seed: 2024-13-45\n", r"settings\.yaml: not YAML \(month must be in 1\.\.12"),
         ("training: \x00\n", r"settings\.yaml: not YAML"),
         (MERGED, r"settings\.yaml, line 5: not YAML \(more than 10,000 keys\)"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,6 +20,7 @@ from ssmt.files import (
     count_in,
     is_text,
     open_for_writing,
+    open_in_directory,
     read_description,
     read_json,
     remove_leftovers,
@@ -107,3 +111,41 @@ def test_where_nothing_can_be_written_the_file_is_named_and_not_its_temporary(
     message = r"new\.txt: cannot be written \(Read-only file system\)"
     with pytest.raises(UserError, match=message), open_for_writing(tmp_path / "new.txt"):
         pass
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_in_the_middle_of_an_output_leaves_nothing_of_it(tmp_path: Path, number: signal.Signals) -> None:
+    """The process still ends by the signal, as whoever has sent it expects; and what was there before stays."""
+    (tmp_path / "out").write_text("before\n")
+    program = (
+        "import signal, sys, time\n"
+        "from ssmt.files import open_for_writing\n"
+        f"signal.signal({number:d}, signal.SIG_DFL)\n"
+        "with open_for_writing('out') as stream:\n"
+        "    stream.write('half')\n"
+        "    print('now', flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, stdout=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"now\n"
+    assert len(list(tmp_path.iterdir())) == 2
+    process.send_signal(number)
+    assert process.wait() == -number
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"out": "before\n"}
+    process.stdout.close()
+
+
+def test_a_pipe_in_the_place_of_a_file_of_ours_is_replaced_and_a_users_is_written_to(tmp_path: Path) -> None:
+    for name in ("ours", "theirs"):
+        os.mkfifo(tmp_path / name)
+    with open_in_directory(tmp_path / "ours") as stream:
+        stream.write("whole\n")
+    assert (tmp_path / "ours").is_file()
+    assert (tmp_path / "ours").read_text() == "whole\n"
+    reader = os.open(tmp_path / "theirs", os.O_RDONLY | os.O_NONBLOCK)
+    with open_for_writing(tmp_path / "theirs") as stream:
+        stream.write("whole\n")
+    assert os.read(reader, 10) == b"whole\n"
+    os.close(reader)
+    assert (tmp_path / "theirs").is_fifo()

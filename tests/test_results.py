@@ -4,6 +4,7 @@ test_benchmarks.py.)"""
 from __future__ import annotations
 
 import importlib
+import json
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -184,3 +185,12 @@ def test_the_papers_numbers_are_those_of_its_tables() -> None:
         [[23.7], [26.2]],
         [[23.1], [26.4]],
     ]
+
+
+def test_an_archive_learns_the_texts_of_later_calls(tmp_path: Path) -> None:
+    archive, digests = module("archive"), Path("texts") / "digests.json"
+    for name, content in (("one", '{"a": "1"}'), ("two", '{"b": "2"}')):
+        (tmp_path / name / "texts").mkdir(parents=True)
+        (tmp_path / name / digests).write_text(content)
+        archive.store(tmp_path / name, tmp_path / "archive")
+    assert json.loads((tmp_path / "archive" / digests).read_text()) == {"a": "1", "b": "2"}

@@ -147,3 +147,23 @@ def test_files_of_tensors_can_be_read_by_whom_their_neighbours_can(tmp_path: Pat
     (tmp_path / "neighbour").touch()
     save(tmp_path / "weights", {"a": torch.zeros(2)}, {})
     assert (tmp_path / "weights").stat().st_mode == (tmp_path / "neighbour").stat().st_mode
+
+
+def test_what_the_machine_lacks_is_no_damage(saved: Path) -> None:
+    """A run that took a whole checkpoint for a damaged one would put it aside."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unused = [os.open(os.devnull, os.O_RDONLY) for _ in range(9)]  # what files would get; those between are in use
+    for number in unused:
+        os.close(number)
+    answers = []
+    for limit in unused:  # leaves room for none, for one, for two ... files
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        try:
+            assert_same(load(saved).tensors, some_tensors())
+            answers.append("it is read")
+        except UserError as error:
+            answers.append(str(error))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert set(answers) == {f"{saved}: cannot be read (Too many open files)", "it is read"}
+    assert answers[-1] == "it is read"

@@ -13,17 +13,22 @@ from pathlib import Path
 
 from ssmt.config import DataConfig
 from ssmt.directory import CONFIG, load_config
-from ssmt.files import open_for_writing
+from ssmt.files import as_json, open_for_writing, read_json
 from ssmt.training.log import read_log
 
 LOG = "log.jsonl"
-WHOLE = ("*-minutes/*/*/measured/*.json", "evaluated/*.json", "subsets/**/*", "texts/digests.json")
+DIGESTS = Path("texts/digests.json")  # of the texts, which grow with every language
+WHOLE = ("*-minutes/*/*/measured/*.json", "evaluated/*.json", "subsets/**/*", str(DIGESTS))
 
 
 def store(output: Path, archive: Path) -> None:
     """Copy into the archive what it lacks."""
     for name in _whole_files(output):
         _copy(output, archive, name)
+    if (output / DIGESTS).exists():
+        digests = read_json(archive / DIGESTS) | read_json(output / DIGESTS)
+        with open_for_writing(archive / DIGESTS) as stream:
+            stream.write(as_json(digests, indent=2) + "\n")
     for measured in output.glob("*-minutes/*/*/measured/run.json"):  # of finished runs
         run = measured.parents[1]
         name = run.relative_to(output)

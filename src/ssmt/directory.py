@@ -9,7 +9,8 @@ Nothing in it can run code when it is loaded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -71,21 +72,39 @@ def load_description(directory: Path) -> tuple[BothSides, Config]:
     return kind_of(config).vocabulary.load(directory), config
 
 
-def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel, Config]:
+def weights_of(directory: Path) -> Path:
+    """The file of a model's weights, for whoever reads the whole of it: one of another size is refused."""
+    return _weights_and_description(directory)[0]
+
+
+def _weights_and_description(directory: Path) -> tuple[Path, BothSides, Config]:
+    """The weights are in the directory itself or, before a run has any, in that of the model which it began with."""
     config = load_config(directory)
     path = directory / WEIGHTS
     if not path.exists():
         if (directory / FROM / CONFIG).exists():
-            return load_model(directory / FROM, device)
+            return _weights_and_description(directory / FROM)
         raise UserError(f"{directory}: has no {WEIGHTS} yet; a training run writes it after its first validation")
     require_regular(path)
     vocabulary = kind_of(config).vocabulary.load(directory)
-    try:
+    with _recognising_damage(path):
         _compare(path, tensors.header(path), expected_tensors(vocabulary, config))
-        weights, state = tensors.load(path, foreign=True)
+    return path, vocabulary, config
+
+
+@contextmanager
+def _recognising_damage(path: Path) -> Iterator[None]:
+    try:
+        yield
     except tensors.DamagedError as error:
         raise UserError(f"{path}: is damaged ({error}); copy it anew, or train on from its checkpoints") from None
-    if state.get(_DIGEST, digest := vocabulary_digest(directory)) != digest:
+
+
+def load_model(directory: Path, device: torch.device) -> tuple[TranslationModel, Config]:
+    path, vocabulary, config = _weights_and_description(directory)
+    with _recognising_damage(path):
+        weights, state = tensors.load(path, foreign=True)
+    if state.get(_DIGEST, digest := vocabulary_digest(path.parent)) != digest:
         raise UserError(
             f"{path}: was trained with another vocabulary than the one beside it; copy the whole directory anew"
         )

@@ -12,15 +12,18 @@ import os
 import re
 import secrets
 import shutil
+import signal
 import stat
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import IO, Any, BinaryIO, NoReturn, TextIO, cast
 
 import zstandard
@@ -383,8 +386,48 @@ def open_for_writing(path: str | Path) -> Iterator[TextIO]:
             yield stream
     else:
         real = Path(os.path.realpath(path))  # what a user's link points to is replaced, not the link
-        with replacing(real) as temporary, open(temporary, "w", encoding="utf-8", newline="\n") as stream:
+        with open_in_directory(real) as stream:
             yield stream
+
+
+@contextmanager
+def open_in_directory(path: Path) -> Iterator[TextIO]:
+    """A text stream for one of the files that the program writes into a directory: it appears only when it is
+    complete, and replaces whatever is there. (A pipe in its place would be waited for without an end.)"""
+    with (
+        _unwinding_first(),
+        replacing(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as stream,
+    ):
+        yield stream
+
+
+class _Terminated(BaseException):
+    """A signal that ends the process has come."""
+
+
+@contextmanager
+def _unwinding_first() -> Iterator[None]:
+    """Meanwhile a signal that would end the process at once ends it when everything half-written is removed."""
+
+    def unwind(number: int, frame: FrameType | None) -> NoReturn:
+        raise _Terminated(number)
+
+    names = ("SIGTERM", "SIGHUP") if threading.current_thread() is threading.main_thread() else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    ours = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, unwind)
+    came = None
+    try:
+        yield
+    except _Terminated as end:
+        (came,) = end.args
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+    if came is not None:
+        os.kill(os.getpid(), came)
 
 
 def require_place(path: str | Path) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.files import as_json, replacing, require_regular
+from ssmt.files import as_json, open_for_reading, replacing, require_regular
 
 
 class DamagedError(Exception):
@@ -64,13 +64,17 @@ def header(path: Path) -> dict[str, Header]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[Any]:
-    """A file of tensors; whatever can be wrong with it, and is noticed meanwhile, is damage."""
+    """A file of tensors; whatever can be wrong with it, and is noticed meanwhile, is damage. What the machine lacks
+    (rights, room for one more open file) is none: a checkpoint that cannot be read today is good tomorrow."""
     try:
         require_regular(path)
-        with safe_open(path, framework="pt") as file:
-            yield file
     except UserError as error:
         raise DamagedError(str(error)) from None
+    with open_for_reading(path), open_for_reading(path), open_for_reading(path):  # as often as safetensors and torch
+        pass
+    try:
+        with safe_open(path, framework="pt") as file:
+            yield file
     except (SafetensorError, KeyError, ValueError, TypeError, RuntimeError, OSError, MemoryError) as error:
         raise DamagedError(f"{path}: {error or type(error).__name__}") from None
 

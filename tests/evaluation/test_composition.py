@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.locks import another_at_work
 
 from ssmt.errors import UserError
 from ssmt.evaluation.composition import (
@@ -201,6 +202,8 @@ def test_files_give_the_subsets_that_their_sentences_give(tmp_path: Path) -> Non
     assert [read_subset(tmp_path / "out" / f"divergence-{divergence}.json") for divergence in (0.3, 0.5)] == expected
     assert extraction.compound_divergence == compound_divergence(seen, whole)
     assert [row[0].text for row in as_table(extraction).rows] == ["whole test set", "divergence-0.3", "divergence-0.5"]
+    with another_at_work(tmp_path / "out"), pytest.raises(UserError, match="out: another process is at work there"):
+        extract_subsets(*list(paths.values())[:3], tmp_path / "out", morphemes=[words])
     with pytest.raises(UserError, match="exclude each other"):
         extract_subsets(*list(paths.values())[:3], tmp_path, morphemes=[words], segmenter=tmp_path)
 

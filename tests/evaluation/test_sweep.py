@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-import threading
+import os
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.locks import another_at_work
 
 from ssmt.config import Config, compose
 from ssmt.errors import Stopped, UserError
@@ -17,7 +19,6 @@ from ssmt.evaluation.sweep_training import grid, parse_axis, training_sweep
 from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
-from ssmt.training.lock import alone
 from ssmt.training.log import kept_bits
 from ssmt.translator import Translator
 
@@ -42,24 +43,22 @@ def test_a_sweep_from_python_has_a_point_for_each_search_and_beam(
 def test_two_processes_are_not_in_one_sweep(tmp_path: Path, model_directory: Path) -> None:
     """Each would append to the other's translations."""
     (tmp_path / "source").write_text("we see.\n")
-    held, done = threading.Event(), threading.Event()
+    files = tmp_path / "source", [tmp_path / "source"]
+    with (
+        another_at_work(tmp_path / "sweep"),
+        pytest.raises(UserError, match="sweep: another process is at work there"),
+    ):
+        decoding_sweep({"a": model_directory}, *files, tmp_path / "sweep", beams=[1])
 
-    def hold() -> None:
-        with alone(tmp_path / "sweep"):
-            held.set()
-            done.wait()
 
-    other = threading.Thread(target=hold)
-    other.start()
-    held.wait()
-    try:
-        with pytest.raises(UserError, match="sweep: another process is at work there"):
-            decoding_sweep(
-                {"a": model_directory}, tmp_path / "source", [tmp_path / "source"], tmp_path / "sweep", beams=[1]
-            )
-    finally:
-        done.set()
-        other.join()
+def test_weights_of_another_size_are_refused_before_they_are_read(tmp_path: Path, model_directory: Path) -> None:
+    """A file that says that it has 64 GiB would be read to its end to know the model again."""
+    (tmp_path / "source").write_text("we see.\n")
+    shutil.copytree(model_directory, tmp_path / "model")
+    os.truncate(tmp_path / "model" / "model.safetensors", 1 << 36)
+    files = tmp_path / "source", [tmp_path / "source"]
+    with pytest.raises(UserError, match=r"model\.safetensors: is damaged"):
+        decoding_sweep({"a": tmp_path / "model"}, *files, tmp_path / "sweep", beams=[1])
 
 
 def test_a_signal_ends_a_sweep_of_trainings_before_the_next_point(

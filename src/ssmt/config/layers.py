@@ -41,6 +41,7 @@ OTHER_NAMES = {
 }
 OF_SEARCH = ("beam", "beam_size", "n_best", "nbest", "length_penalty", "alpha")
 MOST_KEYS = 10_000  # of a section of YAML
+MOST_SHOWN = 60  # characters of a key in a message
 NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of month 13 and deep nesting through
 
 
@@ -210,7 +211,18 @@ def commented_yaml(config: Config) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain values only. Sections that are merged into others (`<<`) again and again could become very many."""
+    """Plain values only, and no key twice, of which one would be ignored. Sections that are merged into others (`<<`)
+    again and again could become very many."""
+
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        node = super().compose_mapping_node(anchor)
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                problem = f"{key.value[:MOST_SHOWN]!r} stands there twice"
+                raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            seen.add(key.value)
+        return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
         super().flatten_mapping(node)

@@ -27,7 +27,7 @@ from ssmt.demo import grammar, vocabulary
 from ssmt.demo.grammar import Word
 from ssmt.demo.sentences import Sentence, sample_sentence
 from ssmt.errors import UserError
-from ssmt.files import open_for_writing
+from ssmt.files import open_in_directory
 
 SOURCE, TARGET = "en", "art"
 """Endings of the files; `art` is the ISO 639-2 code for artificial languages."""
@@ -212,9 +212,9 @@ def write_corpus(
         raise UserError(f"{directory}: cannot be made a directory for the corpus ({error.strerror})") from None
     for name, split in corpus.splits.items():
         for ending, lines in _files(split):
-            with open_for_writing(folder / f"{name}.{ending}") as stream:
+            with open_in_directory(folder / f"{name}.{ending}") as stream:
                 stream.writelines(line + "\n" for line in lines)
-    with open_for_writing(folder / "README.txt") as stream:
+    with open_in_directory(folder / "README.txt") as stream:
         stream.write(_README.format(sentences=sentences, seed=seed, held_out=held_out, novelty=novelty))
     return corpus
 

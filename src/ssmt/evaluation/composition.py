@@ -26,9 +26,10 @@ import numpy.typing as npt
 from ssmt.errors import UserError
 from ssmt.evaluation.morphemes import Sentence, Text, Word, analyse_texts, check_morphemes
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import as_json, name_of, open_for_writing, read_json, require_file, require_other_file
+from ssmt.files import as_json, name_of, open_in_directory, read_json, require_file, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.lines import read_lines, require_equal_lengths
+from ssmt.training.lock import alone
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -256,17 +257,27 @@ def extract_subsets(
     training, target = Text.read(train), Text.read(test_target)
     source = read_lines(test_source)
     require_equal_lengths(test_source, len(source), test_target, len(target.lines))
-    train_sentences, test_sentences = analyse_texts(
-        training, target, morphemes=morphemes, segmenter=segmenter, to=to, seed=seed, device=device, reporter=reporter
-    )
-    seen, whole = Distribution.of(train_sentences), Distribution.of(test_sentences)
-    subsets = [
-        extract_subset(seen, test_sentences, size=size, target_divergence=divergence, candidates=candidates, seed=seed)
-        for divergence in target_divergences
-    ]
-    for subset in subsets:
-        stem = write_subset(output, subset, source, target.lines)
-        reporter.say(f"Written: {stem}.source, .target, .lines, .json")
+    with alone(Path(output)):
+        train_sentences, test_sentences = analyse_texts(
+            training,
+            target,
+            morphemes=morphemes,
+            segmenter=segmenter,
+            to=to,
+            seed=seed,
+            device=device,
+            reporter=reporter,
+        )
+        seen, whole = Distribution.of(train_sentences), Distribution.of(test_sentences)
+        subsets = [
+            extract_subset(
+                seen, test_sentences, size=size, target_divergence=divergence, candidates=candidates, seed=seed
+            )
+            for divergence in target_divergences
+        ]
+        for subset in subsets:
+            stem = write_subset(output, subset, source, target.lines)
+            reporter.say(f"Written: {stem}.source, .target, .lines, .json")
     return Extraction(tuple(subsets), len(target.lines), compound_divergence(seen, whole), atom_divergence(seen, whole))
 
 
@@ -349,7 +360,7 @@ def write_subset(directory: str | Path, subset: Subset, source: Sequence[str], t
         [as_json(as_dict(subset), indent=2)],
     )
     for ending, lines in zip(ENDINGS, contents, strict=True):
-        with open_for_writing(f"{stem}.{ending}") as stream:
+        with open_in_directory(Path(f"{stem}.{ending}")) as stream:
             stream.writelines(f"{line}\n" for line in lines)
     return stem
 

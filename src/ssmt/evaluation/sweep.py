@@ -32,7 +32,7 @@ from ssmt.files import (
     is_number,
     is_text,
     open_for_reading,
-    open_for_writing,
+    open_in_directory,
     parse_json,
     read_json,
     replacing,
@@ -90,7 +90,7 @@ class SweepDirectory:
                     f"Repeat its options to go on with it, or choose another directory"
                 )
         else:
-            with open_for_writing(begun) as stream:
+            with open_in_directory(begun) as stream:
                 stream.write(as_json(wanted, indent=2) + "\n")
 
     def result(self, point: str) -> Record | None:
@@ -109,7 +109,7 @@ class SweepDirectory:
         return record
 
     def finish(self, point: str, record: Record) -> None:
-        with open_for_writing(self.path / "results" / f"{point}.json") as stream:
+        with open_in_directory(self.path / "results" / f"{point}.json") as stream:
             stream.write(as_json(record, indent=2) + "\n")
 
     def write(self, table: Table, figure: Figure, records: Sequence[Record]) -> None:
@@ -118,7 +118,7 @@ class SweepDirectory:
             ("table.tex", tables.latex(table)),
             ("results.json", as_json(list(records), indent=2) + "\n"),
         ):
-            with open_for_writing(self.path / name) as stream:
+            with open_in_directory(self.path / name) as stream:
                 stream.write(text)
         for ending in ("svg", "png"):
             plots.save(figure, self.path / f"plot.{ending}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ssmt.directory import WEIGHTS, load_config
+from ssmt.directory import load_config, weights_of
 from ssmt.errors import UserError
 from ssmt.evaluation import plots
 from ssmt.evaluation.model_output import language_to_ask, load_for
@@ -92,7 +92,7 @@ def _decode(
     reporter: Reporter,
 ) -> None:
     """All points of one model; it is loaded only if one of them is left to do."""
-    weights = digest(path / WEIGHTS)
+    weights = digest(weights_of(path))
     if any(record["model"] == name and record["weights"] != weights for record in directory.results()):
         raise UserError(f"{directory.path}: has results of another model called {name!r}. Give this one another name")
     translator: Translator | None = None

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ssmt.config import Config, DataConfig, Preset, Section, compose, preset_of
 from ssmt.devices import choose_device
-from ssmt.directory import WEIGHTS
+from ssmt.directory import weights_of
 from ssmt.errors import Stopped, UserError
 from ssmt.evaluation import plots
 from ssmt.evaluation.sweep import METRICS, Record, SweepDirectory, SweepResults, digest, scores, translate_with
@@ -93,7 +93,7 @@ def training_sweep(
                 raise Stopped(stopped_by)
             translator = Translator.load(run, device)
             translate = translate_with(translator, search, beam)
-            translations, seconds = directory.decode(point.name, digest(run / WEIGHTS), sources, translate, reporter)
+            translations, seconds = directory.decode(point.name, digest(weights_of(run)), sources, translate, reporter)
             parameters = sum(parameter.numel() for parameter in translator.model.parameters())
             record = training_record(point.values, read_log(run), parameters) | {"seconds": seconds}
             if record["bits_per_character"] is None:

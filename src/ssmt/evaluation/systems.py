@@ -27,7 +27,7 @@ from ssmt.evaluation.model_output import (
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
-from ssmt.files import name_of, naming_lines, open_for_writing, require_other_file
+from ssmt.files import name_of, naming_lines, open_in_directory, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.formats import stream_pairs
 from ssmt.text.lines import read_lines, require_equal_lengths
@@ -189,7 +189,7 @@ def evaluate_systems(
         translated = {row: translated[row] for row in rows}
         systems[name] = [translated.get(row, "") for row in range(lines)]
         if translations is not None:
-            with open_for_writing(_kept(translations, name)) as stream:
+            with open_in_directory(_kept(translations, name)) as stream:
                 stream.writelines(f"{text}\n" for text in translated.values())
     return Evaluation(
         translation.evaluate_subsets(

@@ -331,7 +331,7 @@ def _kept_of(directory: Path, key: str) -> Path:
     kept = directory / PREPARING
     found = kept / "key"
     require_no_link(kept)
-    if found.is_file() and found.read_bytes() == key.encode():
+    if found.is_file() and found.stat().st_size == len(key) and found.read_bytes() == key.encode():
         return kept
     for part in ("train", "valid"):
         if (directory / part / CORPUS_LINES).exists():

@@ -58,6 +58,7 @@ def worked(work: Callable[[Item], Result], items: Iterable[Item], processes: int
 def _begin(work: Callable[[Any], Any]) -> None:
     global _work
     _work = work
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that has forked this one
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from ssmt.config import Config, changed, differences, in_words
-from ssmt.directory import CONFIG, FROM, SEGMENTER, VOCABULARIES, WEIGHTS, load_description, load_model
+from ssmt.directory import CONFIG, FROM, SEGMENTER, VOCABULARIES, WEIGHTS, load_description, load_model, weights_of
 from ssmt.errors import UserError
 from ssmt.files import reason, require_regular
 from ssmt.model.extension import begin_with, freeze, is_part
@@ -32,7 +32,7 @@ def keep(directory: Path, config: Config) -> tuple[Config, Beginning | None]:
     network, old = load_model(model, torch.device("cpu"))  # refuses what is no whole model
     if not config.start.take:
         _require_same_network(old, config)
-    weights = model / WEIGHTS if (model / WEIGHTS).exists() else model / FROM / WEIGHTS
+    weights = weights_of(model)
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     _copy(weights.parent, directory / FROM)
     taken = {kind for name, kind in network.ROWS.items() if not config.start.take or is_part(name, config.start.take)}
