@@ -87,7 +87,7 @@ class Untied(TranslationModel):
     """A network that the program does not know: its output layer is its own."""
 
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
-        super().__init__(vocabulary)
+        super().__init__(vocabulary, config)
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
         self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)

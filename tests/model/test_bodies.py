@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ import torch.nn.functional as F
 
 from ssmt.model.classes import LexiconClasses
 from ssmt.model.ngrams import by_end
+from ssmt.model.transformer import LEAST
 from ssmt.text.lexicon import ABSENT
 from tests.model.test_segments import model_log_prob
 from tests.models import SOURCES, batch_of, legal_segments, random_model, translator
@@ -153,3 +155,50 @@ def test_training_lowers_the_loss_and_reaches_every_parameter(network: dict[str,
         optimiser.step()
         losses.append(loss.item())
     assert losses[-1] < 0.6 * losses[0]
+
+
+# Guidance
+
+BODIES = {name: VARIANTS[name] for name in ("ngrams", "words, ngrams", "words first", "words first, no attention")}
+every_body = pytest.mark.parametrize("network", BODIES.values(), ids=BODIES)
+
+
+@torch.no_grad()
+@every_body
+def test_a_plan_is_attention_to_the_source_that_knows_no_more_than_states(network: dict[str, Any]) -> None:
+    model = random_model(**network)
+    batch = batch_of(model, PAIRS)
+    memory = model.encode(batch.source)
+    assert memory is not None
+    states, plan = model.decoder.planned_states(batch.previous, memory)
+    assert plan is not None
+    assert torch.equal(states, model.decoder.states(batch.previous, memory))
+    attention = plan.exp() - LEAST
+    torch.testing.assert_close(attention.sum(dim=2), torch.ones(batch.target.shape))
+    assert attention.masked_select(~memory.mask.unsqueeze(1)).abs().max() < 1e-6
+    cut = batch.previous[:, :4]
+    torch.testing.assert_close(model.decoder.planned_states(cut, memory)[1], plan[:, :4])
+    assert model.decoder.planned_states(cut, None)[1] is None
+
+
+@every_body
+def test_guidance_is_the_cross_entropy_of_attention_and_alignment(network: dict[str, Any]) -> None:
+    model = random_model(**network).train()
+    batch = batch_of(model, PAIRS)
+    assert batch.source is not None
+    memory = model.encode(batch.source)
+    plain = model(batch)
+    assert torch.equal(plain.minimised, plain.nats)
+    alignment = torch.rand(*batch.target.shape, batch.source.shape[1], generator=torch.Generator().manual_seed(1))
+    for row, length in enumerate(batch.target_lengths.tolist()):
+        alignment[row, length:] = 0.0
+    model.alignment_weight = 0.3
+    guided = model(replace(batch, alignment=alignment))
+    _, plan = model.decoder.planned_states(batch.previous, memory)
+    assert plan is not None
+    expected = 0.0
+    for row, length in enumerate(batch.target_lengths.tolist()):
+        for place in range(length):
+            expected -= float(alignment[row, place] @ plan[row, place].detach())
+    assert torch.equal(guided.nats, plain.nats)
+    assert float(guided.minimised - guided.nats) == pytest.approx(0.3 * expected, rel=1e-3)  # a symbol is a character

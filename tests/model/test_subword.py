@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -137,3 +138,19 @@ def test_the_marginal_of_dpe_is_the_sum_over_all_segmentations() -> None:
             ids = [model.segments.lexicon.entries.index(segment) for segment in segments]
             total += math.prod(distributions[start][id] for (start, _), id in zip(spans, ids, strict=True))
         assert model.log_probability(batch).item() == pytest.approx(math.log(total), abs=1e-4)
+
+
+def test_guidance_weighs_a_subword_by_characters() -> None:
+    """Subwords are fewer than characters, and what guides them weighs as much."""
+    model = subword_model(shared_vocabulary()).eval()
+    batch = replace(encoded(model.vocabulary), characters=35)
+    assert batch.source is not None
+    alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
+    alignment[0, 1, 2] = 1.0
+    plain, model.alignment_weight = model(batch), 0.5
+    guided = model(replace(batch, alignment=alignment))
+    _, plan = model.decoder.planned_states(batch.previous, model.encode(batch.source))
+    assert plan is not None
+    assert torch.equal(guided.nats, plain.nats)
+    expected = -0.5 * float(plan[0, 1, 2]) * 35 / int(batch.target_lengths.sum())
+    assert float(guided.minimised - plain.minimised) == pytest.approx(expected, rel=1e-3)

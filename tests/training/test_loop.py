@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import Loss
 from ssmt.text.batch import Batch
+from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles
+from ssmt.text.vocabulary import BothSides
 from ssmt.training import run
 from ssmt.training.log import read_log
 from ssmt.training.loop import Trainer
@@ -353,3 +356,39 @@ def test_cpu_time_of_updates_is_counted_and_ends_a_run(
     assert "Done: 0.5 minutes of CPU time are over. 5 updates" in " ".join(messages.said)
     assert log[-1]["cpu_minutes"] == pytest.approx(35 / 60, abs=1e-3)
     assert "Done: 1 minute of CPU time is over. 9 updates" in " ".join(go_on(directory, max_cpu_minutes=1).said)
+
+
+# Alignment
+
+
+def test_attention_learns_from_the_alignment(model_directory: Path, tmp_path: Path) -> None:
+    apart = {}
+    settings = {"max_updates": 60, "warmup_updates": 10, "chrf_sentences": 0}
+    for weight in (0.0, 1.0):
+        trainer = trainer_of(model_directory, tmp_path / str(weight), alignment_weight=weight, **settings)
+        trainer.run()
+        trainer.network.alignment_weight = 1.0
+        trainer.train_corpus.learn_alignment(trainer.network.vocabulary)
+        with torch.no_grad():
+            loss = trainer.network.eval()(trainer.train_corpus.batch(range(20)))
+        apart[weight] = float(loss.minimised - loss.nats)
+    assert apart[1.0] < 0.8 * apart[0.0]
+
+
+def test_aligning_is_time_of_training_in_the_first_session(
+    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slowly(corpus: Corpus, vocabulary: BothSides) -> None:
+        until = time.process_time() + 1
+        while time.process_time() < until:
+            pass
+
+    def cpu_seconds(updates: int) -> float:
+        trainer = trainer_of(model_directory, tmp_path, max_updates=updates, alignment_weight=1.0, chrf_sentences=0)
+        trainer.run()
+        return trainer.state.cpu_seconds
+
+    monkeypatch.setattr(Corpus, "learn_alignment", slowly)
+    first = cpu_seconds(1)
+    assert 1 <= first < 2
+    assert cpu_seconds(2) < first + 0.9

@@ -251,6 +251,12 @@ class TrainingConfig(Section):
     )
     weight_decay: float = Field(1e-4, ge=0, le=1e6, description="decoupled weight decay (AdamW)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")
+    alignment_weight: float = Field(
+        0.0,
+        ge=0,
+        le=1000,
+        description="let attention learn from a statistical alignment of the pairs as well, with this weight; 0: no",
+    )
     clip_norm: float = Field(1.0, gt=0, le=1e30, description="largest norm of the gradient")
     precision: Literal["auto", "float32", "bf16"] = Field(
         "auto", description="bf16 autocast or float32 (auto: bf16 where a GPU has it); the lattice is always float32"

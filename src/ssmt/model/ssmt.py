@@ -23,7 +23,7 @@ from ssmt.model.layers import Embedding
 from ssmt.model.ngrams import NgramInputs
 from ssmt.model.segments import SegmentModel
 from ssmt.model.transformer import Decoder, Encoder
-from ssmt.model.translation import TranslationModel
+from ssmt.model.translation import Loss, TranslationModel
 from ssmt.model.words import WordDecoder
 from ssmt.model.words_first import WordsFirstDecoder
 from ssmt.text.batch import Batch
@@ -46,7 +46,7 @@ class SSMT(TranslationModel):
     }
 
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
-        super().__init__(vocabulary)
+        super().__init__(vocabulary, config)
         network = config.network
         self.encoder = Encoder(len(vocabulary.source), network, vocabulary.source.pad)
         ngrams = NgramInputs(vocabulary.lexicon, network.width) if network.ngram_inputs else None
@@ -74,19 +74,28 @@ class SSMT(TranslationModel):
 
     def lattice(self, batch: Batch) -> Tensor:
         """The score of every segment of every target. (B, T, L)"""
+        return self._lattice(batch)[0]
+
+    def _lattice(self, batch: Batch) -> tuple[Tensor, Tensor | float]:
+        """The same, and what the decoder's attention costs (`decoded`)."""
         memory = self.encode(batch.source)
-        states = self.decoder.states(batch.previous, memory)  # h_j has read y_<j                             Eq. 2
+        states, guidance = self.decoded(batch, memory)  # h_j has read y_<j                                   Eq. 2
         units = self.units(memory)
         scores: Tensor = self.segments(  # p(s | y_<j, x)                                                     Eq. 3
             batch.target, batch.target_lengths, batch.previous, states, self.character_embedding, units
         )
-        if self.training or scores.device.type == "mps":
-            return scores
-        return scores.double()  # a reported score sums hundreds of numbers; training needs no such care
+        if not self.training and scores.device.type != "mps":
+            scores = scores.double()  # a reported score sums hundreds of numbers; training needs no such care
+        return scores, guidance
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p(y | x): the sum over all segmentations of each target (Eq. 4). (B,)"""
         return lattice.marginal(self.lattice(batch), batch.target_lengths)
+
+    def forward(self, batch: Batch) -> Loss:
+        scores, guidance = self._lattice(batch)
+        nats = -lattice.marginal(scores, batch.target_lengths).sum()
+        return Loss(nats + guidance, nats)
 
     def layers_for_int8(self) -> list[str]:
         """The character model is small, and stays as it is."""

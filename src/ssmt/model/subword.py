@@ -33,7 +33,7 @@ class SubwordTransformer(TranslationModel):
     }
 
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
-        super().__init__(vocabulary)
+        super().__init__(vocabulary, config)
         self.smoothing = config.training.label_smoothing
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(len(source), config.network, source.pad)
@@ -53,16 +53,17 @@ class SubwordTransformer(TranslationModel):
 
     def log_probability(self, batch: Batch) -> Tensor:
         """log p of each target in its one segmentation. (B,)"""
-        return -self._losses(batch).nats
+        return -self._losses(batch)[0].nats
 
     def forward(self, batch: Batch) -> Loss:
-        of_targets = self._losses(batch)
-        return Loss(of_targets.minimised.sum(), of_targets.nats.sum())
+        of_targets, guidance = self._losses(batch)
+        return Loss(of_targets.minimised.sum() + guidance, of_targets.nats.sum())
 
-    def _losses(self, batch: Batch) -> Loss:
-        """Of each target, with and without label smoothing. (B,)"""
+    def _losses(self, batch: Batch) -> tuple[Loss, Tensor | float]:
+        """Of each target, with and without label smoothing (B,); and what the decoder's attention costs."""
         memory = self.encode(batch.source)
-        states, units = self.decoder.states(batch.previous, memory), self.units(memory)
+        states, guidance = self.decoded(batch, memory)
+        units = self.units(memory)
         real = batch.target != self.vocabulary.target.pad  # (B, T)
         log_probs = F.log_softmax(self.logits(states[real]).float(), dim=-1)  # (n, V): padding costs nothing
         log_prob = log_probs.gather(1, batch.target[real].unsqueeze(1)).squeeze(1)
@@ -76,7 +77,8 @@ class SubwordTransformer(TranslationModel):
         if not self.training and nats.device.type != "mps":
             nats = smoothed = nats.double()  # a reported score sums many numbers; training needs no such care
         empty = nats.new_zeros(batch.target.shape)
-        return Loss(*(empty.masked_scatter(real, of_symbols).sum(dim=1) for of_symbols in (smoothed, nats)))
+        losses = Loss(*(empty.masked_scatter(real, of_symbols).sum(dim=1) for of_symbols in (smoothed, nats)))
+        return losses, guidance
 
 
 def _leave_out_shared(module: nn.Module, state: dict[str, Any], prefix: str, metadata: Any) -> None:

@@ -17,6 +17,7 @@ from ssmt.model.body import Body, Cache, Memory
 from ssmt.model.layers import Attention, Embedding, FeedForward, Residual, masked
 from ssmt.model.ngrams import Suffixes
 
+LEAST_ROOM = 8  # positions that a cache grows by at first: of words, a sentence often has no more than some ten
 LEAST = 1e-3  # added to the probabilities of a plan, so that nothing is out of the question
 
 
@@ -209,7 +210,7 @@ class LayerCache:
             self.keys, self.values = (like.new_zeros(self.rows, like.shape[1], 0, like.shape[3]) for _ in range(2))
         room = self.keys.shape[2]
         if last >= room:
-            more = self.keys.new_zeros(*self.keys.shape[:2], max(32, room // 2), self.keys.shape[3])
+            more = self.keys.new_zeros(*self.keys.shape[:2], max(LEAST_ROOM, room // 2), self.keys.shape[3])
             self.keys, self.values = torch.cat([self.keys, more], dim=2), torch.cat([self.values, more], dim=2)
         return self.keys, self.values
 
@@ -275,6 +276,15 @@ class Decoder(Body):
             x = layer(x, memory)
         states: Tensor = self.norm(x)
         return states
+
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+        """The attention is the last layer's."""
+        *lower, last = self.decoder_layers()
+        x = self.embedding(previous)
+        for layer in lower:
+            x = layer(x, memory)
+        x, plan = last.planning(x, memory)
+        return self.norm(x), plan
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses

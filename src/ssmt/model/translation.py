@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from ssmt.config import Config
 from ssmt.model.body import Body, Memory
 from ssmt.model.copies import Units
 from ssmt.model.transformer import Encoder
@@ -37,9 +38,10 @@ class TranslationModel(nn.Module):
     decoder: Body
     ROWS: ClassVar[Mapping[str, RowKind]]  # the weights with a row for each symbol of a kind, by name
 
-    def __init__(self, vocabulary: BothSides) -> None:
+    def __init__(self, vocabulary: BothSides, config: Config) -> None:
         super().__init__()
         self.vocabulary = vocabulary
+        self.alignment_weight = config.training.alignment_weight
 
     def into(self, language: str) -> Self:
         """The same network, asked for one of its languages."""
@@ -71,6 +73,18 @@ class TranslationModel(nn.Module):
         """What training calls."""
         nats = -self.log_probability(batch).sum()
         return Loss(nats, nats)
+
+    def decoded(self, batch: Batch, memory: Memory | None) -> tuple[Tensor, Tensor | float]:
+        """The decoder's states over whole targets, and what it costs that the decoder looks elsewhere in the source
+        than the batch's alignment says: the mean cross-entropy of a symbol, once for each character. Nothing without an
+        alignment. (B, T, D), ()"""
+        if batch.alignment is None:
+            return self.decoder.states(batch.previous, memory), 0.0
+        states, plan = self.decoder.planned_states(batch.previous, memory)
+        if plan is None:
+            return states, 0.0
+        symbols = batch.target_lengths.sum()
+        return states, (batch.alignment * plan).sum() * (-self.alignment_weight * batch.characters / symbols)
 
     def layers_for_int8(self) -> list[str]:
         """The parts, by name, whose linear layers can have weights of 8 bits in decoding."""

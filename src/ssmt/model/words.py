@@ -60,6 +60,16 @@ class WordDecoder(Decoder):
         return contexts
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
+        x = self._before_last(previous, memory)
+        states: Tensor = self.norm(self.decoder_layers()[-1](x, memory))
+        return states
+
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+        x, plan = self.decoder_layers()[-1].planning(self._before_last(previous, memory), memory)
+        return self.norm(x), plan
+
+    def _before_last(self, previous: Tensor, memory: Memory | None) -> Tensor:
+        """What comes to the last layer, which is over characters. (B, T, D)"""
         lower, middle, upper = self.layers_by_place()
         x = self.embedding(previous)
         for layer in lower:
@@ -69,10 +79,10 @@ class WordDecoder(Decoder):
         for layer in middle:
             words = layer(words, memory)
         x = x + self.contexts(words).gather(1, word.unsqueeze(-1).expand_as(x))
-        for layer in upper:
+        for layer in upper[:-1]:
             x = layer(x, memory)
-        states: Tensor = self.norm(x)
-        return states
+        last: Tensor = x
+        return last
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses

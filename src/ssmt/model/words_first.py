@@ -76,6 +76,10 @@ class WordsFirstDecoder(Decoder):
         return dropped
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
+        return self.planned_states(previous, memory)[0]
+
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+        """The attention is that of words, which is planned."""
         over_words, over_characters = self.layers_by_place()
         T = previous.shape[1]
         inputs = self.embedding.unscaled(previous) * self.embedding.scale  # (B, T, D)
@@ -99,8 +103,7 @@ class WordsFirstDecoder(Decoder):
         x = self.character_inputs(inputs, sums, time - closed, context, positions)
         for layer in over_characters:
             x = layer(x, memory, plan)
-        states: Tensor = self.norm(x)
-        return states
+        return self.norm(x), plan
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses

@@ -37,6 +37,8 @@ class Batch:
     start_symbols: Tensor  # (B,) what the decoder reads before the first symbol of each target
     characters: int  # of all raw targets, one more each for the sentence's end: what bits per character divide by
     lines: tuple[int, ...]  # line numbers in the training files, from 1, for messages
+    # (B, T, S) the probability that each target symbol translates each source subword; none: nobody has asked
+    alignment: Tensor | None = None
 
     @property
     def previous(self) -> Tensor:
@@ -50,6 +52,7 @@ class Batch:
             target=self.target.to(device),
             target_lengths=self.target_lengths.to(device),
             start_symbols=self.start_symbols.to(device),
+            alignment=None if self.alignment is None else self.alignment.to(device),
         )
 
 

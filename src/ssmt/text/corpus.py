@@ -12,6 +12,7 @@ import shutil
 import stat
 import tokenize
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -21,9 +22,11 @@ import numpy.typing as npt
 
 from ssmt.errors import Unfinished, UserError
 from ssmt.files import read_json, reason, replacing, require_no_link, require_regular
-from ssmt.text.batch import Batch, BatchSymbols, make_batch
+from ssmt.text.alignment import Alignment, evenly
+from ssmt.text.batch import Batch, BatchSymbols, make_batch, padded
 from ssmt.text.lines import read_lines
 from ssmt.text.pairs import Group, Pair, repetitions
+from ssmt.text.vocabulary import BothSides
 from ssmt.text.workers import worked
 
 CHUNK_LINES = 10_000
@@ -31,6 +34,7 @@ CHUNKS_BETWEEN_SAVES = 10  # what an interruption loses at most, besides those u
 PROGRESS = "progress.json"  # of a corpus that is being written: how much of its files is whole
 NUMBERS = ".numbers"  # lists of numbers end so until they are complete
 CHUNK_IDS = 1 << 20
+PAIRS_AT_ONCE = 64  # that an alignment is learnt from
 MOST_WEIGHT = 1000  # of a corpus
 DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
@@ -199,6 +203,7 @@ class Corpus:
     def __init__(self, directory: Path, symbols: BatchSymbols | None = None, resample: Resample | None = None) -> None:
         """`symbols`: of the vocabulary that the corpus is encoded in; only batches need them."""
         self.directory, self.symbols, self.resample = directory, symbols, resample
+        self.alignment: Alignment | None = None  # of the pairs, which batches bring along
         try:
             self.source, self.target = Sentences(directory, "source"), Sentences(directory, "target")
             self.lines = _load_numbers(directory / CORPUS_LINES)
@@ -268,7 +273,7 @@ class Corpus:
         if self.resample is not None:
             sources, targets = self.resample(sources, targets, [(epoch, int(i)) for i in indices])
         starts = self.symbols.starts
-        return make_batch(
+        batch = make_batch(
             sources,
             targets,
             self.symbols,
@@ -276,6 +281,24 @@ class Corpus:
             characters=int(self.characters[np.asarray(indices)].sum()),
             lines=self.lines[np.asarray(indices)].tolist(),
         )
+        if self.alignment is None or batch.source is None:
+            return batch
+        return replace(batch, alignment=self.alignment.of(batch.source, batch.target))
+
+    def learn_alignment(self, vocabulary: BothSides) -> None:
+        """From its own pairs, or a part of them where they are many; batches have it from then on."""
+        assert self.symbols is not None
+        chosen = np.array(evenly(len(self)))
+        by_length = chosen[np.argsort(self.characters[chosen], kind="stable")]
+        alignment, symbols = Alignment(vocabulary), self.symbols
+        alignment.learn(
+            (
+                padded([self.source[int(row)] for row in rows], symbols.source_pad),
+                padded([self.target[int(row)] for row in rows], symbols.target_pad),
+            )
+            for rows in np.array_split(by_length, -(-len(by_length) // PAIRS_AT_ONCE))
+        )
+        self.alignment = alignment
 
     def batches(
         self, budget: int, seed: int | None = None, epoch: int = 0, temperature: float = 1.0

@@ -165,6 +165,21 @@ class Lexicon:
     def __len__(self) -> int:
         return len(self.entries)
 
+    def cut(self, characters: Tensor, legal: Tensor) -> Tensor:
+        """Texts cut from left to right, at the longest entry each time: its id where it begins, ABSENT elsewhere. What
+        begins no entry is left out. characters, legal (B, T) -> (B, T)"""
+        ids = self.trie.ids_of_segments(characters, legal, self.longest)  # (B, T, L)
+        lengths = torch.where(ids == ABSENT, 0, torch.arange(1, self.longest + 1)).amax(dim=2).clamp_(min=1)
+        longest = ids.gather(2, (lengths - 1).unsqueeze(2)).squeeze(2)
+        # A loop over the entries of the longest text, which is cheap for numpy.
+        steps, ends = lengths.numpy(), (legal > 0).sum(dim=1).numpy()
+        begins = np.zeros(characters.shape, dtype=np.bool_)
+        rows, place = np.arange(len(begins)), np.zeros(len(begins), dtype=np.int64)
+        while len(rows := rows[place[rows] < ends[rows]]):
+            begins[rows, place[rows]] = True
+            place[rows] += steps[rows, place[rows]]
+        return longest.masked_fill_(torch.from_numpy(~begins), ABSENT)
+
     @property
     def texts(self) -> list[str]:
         return ["".join(self.alphabet.symbols[id] for id in entry) for entry in self.entries]

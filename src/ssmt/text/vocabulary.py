@@ -15,13 +15,15 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from ssmt.config import did_you_mean
 from ssmt.errors import UserError
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import UNSAID, BatchSymbols
 from ssmt.text.dictionary import DictionarySubwords
-from ssmt.text.lexicon import Lexicon
+from ssmt.text.lexicon import ABSENT, Lexicon, legal_lengths
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import RESERVED, Subwords, TargetSubwords, marked, segments_of_pieces, unmarked
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on
 
 Many = Sequence[npt.ArrayLike]  # ids of many lines
+NO_UNIT = ABSENT
 # Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters,
 # and `copied` are the source's subwords as outputs.
 RowKind = Literal["source", "target", "entries", "ngrams", "copied"]
@@ -156,6 +159,16 @@ class BothSides(ABC):
     def unknown_characters(self, text: str) -> list[str]:
         """Characters of a target that the model has never seen, in order of appearance."""
 
+    @property
+    @abstractmethod
+    def unit_count(self) -> int:
+        """How many different units there are."""
+
+    @abstractmethod
+    def units(self, targets: Tensor) -> Tensor:
+        """Targets in the pieces that are aligned with the source: of each symbol that begins one, which it is; NO_UNIT
+        elsewhere. (B, T), padded on the right -> (B, T)"""
+
     @abstractmethod
     def save(self, directory: Path) -> None: ...
 
@@ -207,6 +220,18 @@ class Vocabulary(BothSides):
 
     def unknown_characters(self, text: str) -> list[str]:
         return self.alphabet.unknown_characters(text)
+
+    @property
+    def unit_count(self) -> int:
+        return len(self.lexicon)
+
+    def units(self, targets: Tensor) -> Tensor:
+        """Lexicon entries, the longest first from left to right; blanks translate nothing."""
+        is_word, is_blank = (
+            torch.from_numpy(of_symbol) for of_symbol in (self.alphabet.is_word, self.alphabet.is_blank)
+        )
+        legal = legal_lengths(targets, is_word, self.lexicon.longest, (targets != self.alphabet.pad).sum(dim=1))
+        return self.lexicon.cut(targets, legal).masked_fill_(is_blank[targets], NO_UNIT)
 
     def save(self, directory: Path) -> None:
         self.source.save(directory / self.source.file)
@@ -273,6 +298,13 @@ class SubwordVocabulary(BothSides):
     def _pieces_of(self, ids: Iterable[int]) -> list[str]:
         specials = (self.target.unk, self.target.eos, self.target.pad, *self.target.tags.values())
         return [self.target.pieces[id] for id in ids if id not in specials]
+
+    @property
+    def unit_count(self) -> int:
+        return len(self.target)
+
+    def units(self, targets: Tensor) -> Tensor:
+        return targets.masked_fill(targets == self.target.pad, NO_UNIT)
 
     @cached_property
     def _characters(self) -> set[str]:

@@ -87,6 +87,7 @@ class Trainer:
             return None
         self.log = RunLog(self.directory, self.state.update) if self.processes.is_first else NoLog()
         self.begun = time.monotonic() - self.state.seconds
+        self._learn_alignment()
         try:
             with self.stop.awaited():
                 if not self.reached_limit():
@@ -97,6 +98,16 @@ class Trainer:
         finally:
             self.log.close()
         return self.stopped_by
+
+    def _learn_alignment(self) -> None:
+        """From the training text, in every session anew; in the first one it counts as time of training."""
+        if not self.settings.alignment_weight or self.reached_limit():
+            return
+        self.reporter.say("Aligning the training text")
+        began = time.process_time()
+        self.train_corpus.learn_alignment(self.network.vocabulary)
+        if self.state.update == 0:
+            self._read_clocks(began)
 
     def _train(self, bar: Bar) -> None:
         self.meter.reset()
