@@ -56,6 +56,7 @@ PRESETS: dict[str, Settings] = {
         "training": {
             **{"learning_rate": 2e-3, "warmup_updates": 400},
             **{"batch_characters": 1500, "cooldown": 0.4},  # on a CPU, more updates are worth more than larger ones
+            "alignment_weight": 0.05,
         },
     },
     "small": {
@@ -76,7 +77,7 @@ _WORDS_FIRST = {
 PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
     "tiny": {
         "ssmt": {
-            "text": {"lexicon_size": 4000, "longest_segment": 8},
+            "text": {"lexicon": "bpe", "lexicon_size": 4000, "longest_segment": 8},
             "network": {**_WORDS_FIRST, "decoder_layers": 3, "character_feedforward": 256},  # two over words
         },
         "dpe": {"text": {"subword_vocabulary": 2000}},

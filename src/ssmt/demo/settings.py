@@ -20,6 +20,7 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
     "training": {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
+        "alignment_weight": 0.0,
         "chrf_sentences": 0,  # to translate at each validation would cost training time
         "max_epochs": None,
         "patience": None,
@@ -33,7 +34,7 @@ _OWN: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
         "training": {"validate_every": 200},
     },
     "ssmt": {
-        "text": {"lexicon_size": 1000, "longest_segment": 6},
+        "text": {"lexicon": "ngrams", "lexicon_size": 1000, "longest_segment": 6},
         "network": {"feedforward": 192, "character_feedforward": 192},
         "training": {"validate_every": 200},
     },

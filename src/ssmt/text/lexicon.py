@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import islice, repeat
 from pathlib import Path
 
 import numpy as np
@@ -284,12 +284,20 @@ def most_frequent_ngrams(
 
 
 def of_entries(
-    segments: Iterable[str], chunks: Callable[[], Iterable[np.ndarray]], alphabet: Alphabet, longest: int
+    segments: Iterable[str],
+    chunks: Callable[[], Iterable[np.ndarray]],
+    alphabet: Alphabet,
+    longest: int,
+    kept: Collection[Gram] = (),
+    new: int | None = None,
 ) -> Lexicon:
-    """All single characters and those of the given segments that are legal, with their counts in the training text.
-    `chunks` as for `most_frequent_ngrams`."""
-    legal = {segment for segment in segments if is_legal(segment, alphabet, longest)}
-    lexicon = Lexicon.of_texts(alphabet, legal)
+    """All single characters, what is `kept`, and those of the given segments that are legal (the first `new` of them
+    that are not there anyhow, or all), with their counts in the training text. `chunks` as for
+    `most_frequent_ngrams`."""
+    legal = (segment for segment in segments if is_legal(segment, alphabet, longest))
+    grams = dict.fromkeys(tuple(int(id) for id in alphabet.encode(segment)) for segment in legal)
+    there = {*single_entries(alphabet), *kept}
+    lexicon = Lexicon(alphabet, [*there, *islice((gram for gram in grams if gram not in there), new)])
     is_word = torch.from_numpy(alphabet.is_word)
     totals = torch.zeros(len(lexicon) + 1, dtype=torch.int64)  # the last is for nodes that are no entry
     for chunk in chunks():

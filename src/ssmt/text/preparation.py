@@ -21,7 +21,7 @@ from ssmt.files import replacing, require_no_link
 from ssmt.progress import Bar, Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
 from ssmt.text.corpus import CORPUS_LINES, Corpus, require_ours, unfinished_beside, write_corpus
-from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries
+from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries, single_entries
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import Pair, PairReader, repetitions
 from ssmt.text.subwords import MARK, MOST_TRAINING_LINES, Algorithm, Subwords, TargetSubwords
@@ -179,8 +179,13 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
     if text.beginning is not None and text.beginning.target:
         assert isinstance(text.beginning.vocabulary, Vocabulary)
         known = text.beginning.vocabulary.lexicon
-        size = config.lexicon_size if text.beginning.extend and config.lexicon == "ngrams" else 0
-        lexicon = most_frequent_ngrams(chunks, alphabet, size, longest, weights, known.entries)
+        size = config.lexicon_size if text.beginning.extend else 0
+        if size and config.lexicon in ("bpe", "ulm"):
+            room = max(0, size - len({*known.entries, *single_entries(alphabet)}))
+            lexicon = of_entries(subword_entries(text, config), chunks, alphabet, longest, known.entries, room)
+        else:
+            size = size if config.lexicon == "ngrams" else 0
+            lexicon = most_frequent_ngrams(chunks, alphabet, size, longest, weights, known.entries)
         text.reporter.say(f"{len(lexicon) - len(known):,} lexicon entries are new")
         return lexicon
     if config.lexicon == "ngrams":
@@ -193,9 +198,14 @@ def learn_lexicon(text: TrainingText, corpus: Corpus, alphabet: Alphabet, config
     if config.lexicon == "file":
         assert config.lexicon_file is not None
         return of_entries(read_entries(config.lexicon_file, alphabet, longest), chunks, alphabet, longest)
+    return of_entries(subword_entries(text, config), chunks, alphabet, longest)
+
+
+def subword_entries(text: TrainingText, config: TextConfig) -> list[str]:
+    """The subwords of the target that a lexicon is made of, in the order in which they were learnt."""
     algorithm: Algorithm = "bpe" if config.lexicon == "bpe" else "unigram"
     subwords = text.subwords(TargetSubwords, 2, size=config.lexicon_size, algorithm=algorithm)
-    return of_entries((piece.removeprefix(MARK) for piece in subwords.pieces), chunks, alphabet, longest)
+    return [piece.removeprefix(MARK) for piece in subwords.pieces]
 
 
 def learn_subwords(algorithm: Algorithm, text: TrainingText, config: TextConfig) -> SubwordVocabulary:
