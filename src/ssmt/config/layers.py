@@ -77,7 +77,7 @@ _WORDS_FIRST = {
 PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
     "tiny": {
         "ssmt": {
-            "text": {"lexicon": "bpe", "lexicon_size": 4000, "longest_segment": 8},
+            "text": {"lexicon": "bpe", "lexicon_size": 8000, "longest_segment": 8},
             "network": {**_WORDS_FIRST, "decoder_layers": 3, "character_feedforward": 256},  # two over words
         },
         "dpe": {"text": {"subword_vocabulary": 2000}},
