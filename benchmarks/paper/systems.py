@@ -60,7 +60,9 @@ SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
 NGRAMS = ("network.ngram_inputs=true",)
 CLASSES = ("network.lexicon_by_first_character=true",)
 NO_COPIES = ("network.copies=false",)
-AS_DEEP = ("network.decoder_layers=2",)  # as the encoder: ours has one more, of which two are over words
+NO_ALIGNMENT = ("training.alignment_weight=0",)
+# As the encoder: ours has one more layer, of which two are over words; and entries as many as subwords of `bpe`.
+AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000")
 
 # Table 4: the paper's five rows, and ours below them. Rows with one name are one run, decoded in several ways.
 _PAPERS = "ablation/lexicon-and-characters.yaml"
@@ -68,16 +70,20 @@ ABLATION = {
     "+BPEvocab −char (DPE), 2 models": System("dpe-paper", file="ablation/dpe.yaml"),
     "+lexicon −char, 2 models": System("two-lexicon", file="ablation/segment-with-lexicon.yaml"),
     "+lexicon +char, 2 models": System("two-mixture", file="ablation/segment-with-lexicon-and-characters.yaml"),
-    "+lexicon −char, dynamic decoding": System("lexicon", AS_DEEP, "ablation/lexicon.yaml", search="dynamic"),
-    "+lexicon +char (SSMT), dynamic decoding": System("mixture", AS_DEEP, _PAPERS, search="dynamic"),
-    "the same, marginal decoding": System("mixture", AS_DEEP, _PAPERS, length_penalty=0.0, repetition_penalty=0.0),
-    "and its penalties": System("mixture", AS_DEEP, _PAPERS),
-    "and n-gram inputs": System("mixture-ngrams", (*AS_DEEP, *NGRAMS), _PAPERS),
-    "and lexicon by first character": System("mixture-classes", (*AS_DEEP, *CLASSES), _PAPERS),
-    "and both of these": System("mixture-both", (*AS_DEEP, *NGRAMS, *CLASSES), _PAPERS),
+    "+lexicon −char, dynamic decoding": System("lexicon", AS_LARGE, "ablation/lexicon.yaml", search="dynamic"),
+    "+lexicon +char (SSMT), dynamic decoding": System("mixture", AS_LARGE, _PAPERS, search="dynamic"),
+    "the same, marginal decoding": System("mixture", AS_LARGE, _PAPERS, length_penalty=0.0, repetition_penalty=0.0),
+    "and its penalties": System("mixture", AS_LARGE, _PAPERS),
+    "and n-gram inputs": System("mixture-ngrams", (*AS_LARGE, *NGRAMS), _PAPERS),
+    "and lexicon by first character": System("mixture-classes", (*AS_LARGE, *CLASSES), _PAPERS),
+    "and both of these": System("mixture-both", (*AS_LARGE, *NGRAMS, *CLASSES), _PAPERS),
     "`ssmt` of Table 3, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
+    "`ssmt` of Table 3, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
     "`ssmt` of Table 3": SSMT,
     "`bpe` of Table 3, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
+    "`bpe` of Table 3, without an alignment": replace(
+        BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)
+    ),
     "`bpe` of Table 3": BPE,
 }
 
