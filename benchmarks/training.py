@@ -16,7 +16,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from operator import truediv
 from pathlib import Path
@@ -34,10 +34,12 @@ from ssmt.model.body import Memory
 from ssmt.model.ssmt import SSMT
 from ssmt.model.subword import SubwordTransformer
 from ssmt.model.translation import TranslationModel
+from ssmt.text.alignment import Alignment
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import Batch, make_batch
-from ssmt.text.lexicon import legal_lengths, most_frequent_ngrams
+from ssmt.text.lexicon import legal_lengths, most_frequent_ngrams, of_entries
 from ssmt.text.lines import read_lines
+from ssmt.text.subwords import MARK
 from ssmt.text.vocabulary import SubwordVocabulary, Vocabulary, encode_targets
 
 
@@ -46,7 +48,12 @@ def models(preset: str, settings: list[str], sources: list[str], targets: list[s
     config, of_subwords = (compose(preset, settings=[*settings, f"model={kind}"]) for kind in ("ssmt", "bpe"))
     alphabet = Alphabet.of_characters({character for line in targets for character in line})
     text = np.concatenate(encode_targets(alphabet, targets))
-    lexicon = most_frequent_ngrams(lambda: [text], alphabet, config.text.lexicon_size, config.text.longest_segment)
+    size, longest = config.text.lexicon_size, config.text.longest_segment
+    if config.text.lexicon == "bpe":
+        entries = (piece.removeprefix(MARK) for piece in target_subwords_of(targets, size).pieces)
+        lexicon = of_entries(entries, lambda: [text], alphabet, longest)
+    else:
+        lexicon = most_frequent_ngrams(lambda: [text], alphabet, size, longest)
     torch.manual_seed(0)
     source = subwords_of(sources, config.text.source_vocabulary)
     ssmt = SSMT(Vocabulary(source, alphabet, lexicon), config)
@@ -68,8 +75,12 @@ def batch_for(model: TranslationModel, sources: list[str], targets: list[str]) -
 def trainer_of(model: TranslationModel) -> Callable[[Batch], None]:
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
     model.train()
+    alignment = Alignment(model.vocabulary) if model.alignment_weight else None  # what it has learnt costs nothing
 
     def update(batch: Batch) -> None:
+        if alignment is not None:
+            assert batch.source is not None
+            batch = replace(batch, alignment=alignment.of(batch.source, batch.target))
         optimiser.zero_grad(set_to_none=True)
         (model(batch).minimised / batch.characters).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
