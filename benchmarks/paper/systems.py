@@ -53,7 +53,7 @@ ULM = System("ulm", ("model=ulm",), what="a Transformer on subwords of a unigram
 DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with copies")
 SSMT = System(
     "ssmt",
-    what="ours, with n-gram inputs, a lexicon by first character, layers over words first and copies",
+    what="ours, with n-gram inputs, a lexicon of BPE subwords by first character, layers over words first and copies",
 )
 SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
 

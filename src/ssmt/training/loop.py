@@ -87,10 +87,10 @@ class Trainer:
             return None
         self.log = RunLog(self.directory, self.state.update) if self.processes.is_first else NoLog()
         self.begun = time.monotonic() - self.state.seconds
-        self._learn_alignment()
         try:
             with self.stop.awaited():
                 if not self.reached_limit():
+                    self._learn_alignment()
                     with self.reporter.bar("training", 1.0) as bar:
                         self._train(bar)
                 if self.stopped_by is None:
@@ -101,7 +101,7 @@ class Trainer:
 
     def _learn_alignment(self) -> None:
         """From the training text, in every session anew; in the first one it counts as time of training."""
-        if not self.settings.alignment_weight or self.reached_limit():
+        if not self.settings.alignment_weight:
             return
         self.reporter.say("Aligning the training text")
         began = time.process_time()
