@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,12 @@ def test_subsets_of_one_name_are_told_apart_by_their_paths(tmp_path: Path) -> No
         write(tmp_path / folder / "hard.lines", ["2"])
     rows = read_line_numbers([tmp_path / "a", tmp_path / "b"], "reference", 2)
     assert rows == {"hard": [1], str(tmp_path / "b" / "hard.lines"): [1]}
+
+
+def test_a_pipe_among_the_files_of_a_directory_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "hard.lines")
+    with pytest.raises(UserError, match=r"hard\.lines: is no plain file"):
+        read_line_numbers([tmp_path], "reference", 2)
 
 
 def test_a_gold_file_is_perfect_and_a_model_has_its_curve(

@@ -181,6 +181,15 @@ def test_a_frozen_part_stays_and_the_others_learn(old: Path, data: DataConfig, t
             assert torch.equal(weight, after[name]) == frozen, name
 
 
+def test_a_spoilt_part_of_a_model_is_refused_before_it_is_copied(old: Path, data: DataConfig, tmp_path: Path) -> None:
+    """A file that says that it has 64 GiB would be copied to its end; that of a first model too."""
+    shutil.copytree(old, tmp_path / "old")
+    (part, *_) = sorted((tmp_path / "old").rglob("source.model"))  # of dpe, the first model's
+    os.truncate(part, 1 << 36)
+    with pytest.raises(UserError, match=r"source\.model"):
+        run.begin(only(data, named=False), tmp_path / "new", continued(tmp_path / "old"), Reporter())
+
+
 def test_a_part_can_be_taken_alone(old: Path, data: DataConfig, tmp_path: Path) -> None:
     """The rest is as in a run from nothing; the source's vocabulary is learnt anew where the encoder is not taken."""
     kind = load_config(old).model

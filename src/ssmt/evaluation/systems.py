@@ -27,7 +27,7 @@ from ssmt.evaluation.model_output import (
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
-from ssmt.files import name_of, naming_lines, open_in_directory, require_other_file
+from ssmt.files import name_of, naming_lines, open_in_directory, require_other_file, require_regular
 from ssmt.progress import Reporter
 from ssmt.text.formats import stream_pairs
 from ssmt.text.lines import read_lines, require_equal_lengths
@@ -204,7 +204,11 @@ def read_line_numbers(paths: Sequence[str | Path], reference: str | Path, lines:
     files of subsets in it. `lines` is how many `reference` has."""
     files: list[Path] = []
     for path in map(Path, paths):
-        inside = sorted(path.glob("*.lines")) if path.is_dir() else [path]
+        inside = [path]
+        if path.is_dir():
+            inside = sorted(path.glob("*.lines"))
+            for file in inside:
+                require_regular(file)
         if not inside:
             raise UserError(f"{path}: holds no *.lines, the files of line numbers that `ssmt compositional` writes")
         files += inside

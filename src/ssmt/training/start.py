@@ -67,7 +67,9 @@ def _copy(model: Path, directory: Path) -> None:
         raise UserError(f"{directory}: cannot be written ({reason(error)})") from error
     if kind_of(load_description(directory)[1]).segments_first:
         first = model / SEGMENTER
-        _copy(first if (first / WEIGHTS).exists() else first / FROM, directory / SEGMENTER)
+        first = first if (first / WEIGHTS).exists() else first / FROM
+        load_model(first, torch.device("cpu"))  # refuses what is no whole model
+        _copy(first, directory / SEGMENTER)
 
 
 def begin(network: TranslationModel, directory: Path, config: Config) -> None:
