@@ -15,6 +15,7 @@ import torch.nn.functional as F
 from ssmt.model.classes import LexiconClasses
 from ssmt.model.ngrams import by_end
 from ssmt.model.transformer import LEAST
+from ssmt.model.words_first import WordsFirstDecoder
 from ssmt.text.lexicon import ABSENT
 from tests.model.test_segments import model_log_prob
 from tests.models import SOURCES, batch_of, legal_segments, random_model, translator
@@ -170,15 +171,17 @@ def test_a_plan_is_attention_to_the_source_that_knows_no_more_than_states(networ
     batch = batch_of(model, PAIRS)
     memory = model.encode(batch.source)
     assert memory is not None
-    states, plan = model.decoder.planned_states(batch.previous, memory)
-    assert plan is not None
-    assert torch.equal(states, model.decoder.states(batch.previous, memory))
-    attention = plan.exp() - LEAST
-    torch.testing.assert_close(attention.sum(dim=2), torch.ones(batch.target.shape))
-    assert attention.masked_select(~memory.mask.unsqueeze(1)).abs().max() < 1e-6
+    states, plans = model.decoder.planned_states(batch.previous, memory)
+    assert len(plans) == (2 if isinstance(model.decoder, WordsFirstDecoder) else 1)  # of words and of characters
+    torch.testing.assert_close(states, model.decoder.states(batch.previous, memory))
     cut = batch.previous[:, :4]
-    torch.testing.assert_close(model.decoder.planned_states(cut, memory)[1], plan[:, :4])
-    assert model.decoder.planned_states(cut, None)[1] is None
+    of_cut = model.decoder.planned_states(cut, memory)[1]
+    for plan, shorter in zip(plans, of_cut, strict=True):
+        attention = plan.exp() - LEAST
+        torch.testing.assert_close(attention.sum(dim=2), torch.ones(batch.target.shape))
+        assert attention.masked_select(~memory.mask.unsqueeze(1)).abs().max() < 1e-6
+        torch.testing.assert_close(shorter, plan[:, :4])
+    assert model.decoder.planned_states(cut, None)[1] == []
 
 
 @every_body
@@ -194,11 +197,11 @@ def test_guidance_is_the_cross_entropy_of_attention_and_alignment(network: dict[
         alignment[row, length:] = 0.0
     model.alignment_weight = 0.3
     guided = model(replace(batch, alignment=alignment))
-    _, plan = model.decoder.planned_states(batch.previous, memory)
-    assert plan is not None
+    _, plans = model.decoder.planned_states(batch.previous, memory)
     expected = 0.0
-    for row, length in enumerate(batch.target_lengths.tolist()):
-        for place in range(length):
-            expected -= float(alignment[row, place] @ plan[row, place].detach())
-    assert torch.equal(guided.nats, plain.nats)
+    for plan in plans:
+        for row, length in enumerate(batch.target_lengths.tolist()):
+            for place in range(length):
+                expected -= float(alignment[row, place] @ plan[row, place].detach())
+    torch.testing.assert_close(guided.nats, plain.nats)
     assert float(guided.minimised - guided.nats) == pytest.approx(0.3 * expected, rel=1e-3)  # a symbol is a character

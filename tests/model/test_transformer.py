@@ -169,4 +169,7 @@ def test_a_plan_is_where_a_layer_looks_and_is_followed_with_a_weight_a_head() ->
     crossed = x + attention.output((weights @ values).transpose(1, 2).flatten(2))
     expected = crossed + follower.feedforward(follower.feedforward_residual.norm(crossed))
     torch.testing.assert_close(follower(x, memory, plan), expected)
+    following, followed = follower.planning(x, memory, plan)
+    torch.testing.assert_close(following, expected)
+    torch.testing.assert_close(followed, (weights.mean(dim=1) + LEAST).log())
     assert planner.planning(x, None)[1] is None

@@ -47,10 +47,11 @@ class Body(nn.Module, ABC):
         """The states of whole targets: h_j has read the symbols up to `previous[:, j]`, the one before position j.
         previous (B, T), padded on the right; without memory, targets stand alone. (B, T, D)"""
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
-        """The same, with the attention to each source token from each position, in logarithms; none without a source,
-        or where a body has no such thing. (B, T, D), (B, T, S)"""
-        return self.states(previous, memory), None
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
+        """The same, with the plans: the attention to each source token from each position, in logarithms, of each layer
+        that decides where to look. None without a source, or where a body has no such thing. (B, T, D), (B, T, S)
+        each"""
+        return self.states(previous, memory), []
 
     @abstractmethod
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:

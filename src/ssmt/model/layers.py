@@ -118,14 +118,20 @@ class Attention(nn.Module):
         queries = self.split(self.query(x))
         if mask is not None and mask.is_floating_point():
             mask = mask.to(queries.dtype)
-        attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal)
-        result: Tensor = self.output(attended.transpose(1, 2).flatten(2))
-        return result
+        return self._joined(F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, is_causal=causal))
 
-    def mean_weights(self, x: Tensor, keys: Tensor, mask: Tensor | None = None) -> Tensor:
-        """How much each position attends to each, the mean of the heads. (N, T, S)"""
+    def attend_openly(
+        self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """The same, with how much each position attends to each, the mean of the heads. (N, T, D), (N, T, S)"""
         logits = self.split(self.query(x)) @ keys.transpose(-1, -2) / math.sqrt(keys.shape[-1])
-        return masked(logits, mask).softmax(dim=-1).mean(dim=1)
+        weights = masked(logits, mask).softmax(dim=-1)
+        return self._joined(weights.to(values.dtype) @ values), weights.mean(dim=1)
+
+    def _joined(self, of_heads: Tensor) -> Tensor:
+        """(N, H, T, D/H) -> (N, T, D)"""
+        joined: Tensor = self.output(of_heads.transpose(1, 2).flatten(2))
+        return joined
 
 
 class FeedForward(nn.Sequential):

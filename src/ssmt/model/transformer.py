@@ -101,10 +101,9 @@ class DecoderLayer(nn.Module):
         """x (B, T, D), plan (B, T, S)"""
         return self._after_self_attention(self._after_looking_back(x), self.source(memory), plan)
 
-    def planning(self, x: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+    def planning(self, x: Tensor, memory: Memory | None, plan: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
         """The same, with the plan that this layer's attention makes; none without a source. (B, T, D), (B, T, S)"""
-        x, source = self._after_looking_back(x), self.source(memory)
-        return self._after_self_attention(x, source), self._plan(x, source)
+        return self._planning_after_self_attention(self._after_looking_back(x), self.source(memory), plan)
 
     def _after_looking_back(self, x: Tensor) -> Tensor:
         if not self.has_self_attention:
@@ -116,20 +115,28 @@ class DecoderLayer(nn.Module):
     def _after_self_attention(self, x: Tensor, source: Source | None, plan: Tensor | None = None) -> Tensor:
         """The other branches: x (B, T, D), or hypotheses in the place of positions; without a source, one less."""
         if source is not None:
-            mask = source.mask
-            if plan is not None:
-                assert self.plan_weight is not None
-                mask = masked(self.plan_weight.view(-1, 1, 1) * plan.unsqueeze(1), mask)  # (B, H, T, S)
-            inner = self.cross_residual.enter(x)
-            crossed = self.cross_attention.attend(inner, source.keys, source.values, mask=mask)
-            x = self.cross_residual.leave(x, crossed)
-        return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
+            inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan)
+            x = self.cross_residual.leave(x, self.cross_attention.attend(inner, source.keys, source.values, mask=mask))
+        return self._after_source(x)
 
-    def _plan(self, x: Tensor, source: Source | None) -> Tensor | None:
-        """x as it comes to the source's branch."""
+    def _planning_after_self_attention(
+        self, x: Tensor, source: Source | None, plan: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         if source is None:
-            return None
-        return (self.cross_attention.mean_weights(self.cross_residual.enter(x), source.keys, source.mask) + LEAST).log()
+            return self._after_source(x), None
+        inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan)
+        crossed, weights = self.cross_attention.attend_openly(inner, source.keys, source.values, mask)
+        return self._after_source(self.cross_residual.leave(x, crossed)), (weights + LEAST).log()
+
+    def _where_to_look(self, source: Source, plan: Tensor | None) -> Tensor | None:
+        """As a mask of attention; plan (B, T, S)"""
+        if plan is None:
+            return source.mask
+        assert self.plan_weight is not None
+        return masked(self.plan_weight.view(-1, 1, 1) * plan.unsqueeze(1), source.mask)  # (B, H, T, S)
+
+    def _after_source(self, x: Tensor) -> Tensor:
+        return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
 
     def step(
         self,
@@ -153,9 +160,8 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """The same, with the plan that this layer's attention makes. (N, D), (N, S)"""
         x = self._after_looking_back_a_step(x, cache, position, rows)
-        grouped, source = self._facing_source(x, cache, rows)
-        plan = self._plan(grouped, source)
-        return self._after_self_attention(grouped, source).flatten(0, 1), None if plan is None else plan.flatten(0, 1)
+        stepped, plan = self._planning_after_self_attention(*self._facing_source(x, cache, rows))
+        return stepped.flatten(0, 1), None if plan is None else plan.flatten(0, 1)
 
     def _after_looking_back_a_step(
         self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None
@@ -277,14 +283,14 @@ class Decoder(Body):
         states: Tensor = self.norm(x)
         return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
-        """The attention is the last layer's."""
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
+        """The plan is the last layer's."""
         *lower, last = self.decoder_layers()
         x = self.embedding(previous)
         for layer in lower:
             x = layer(x, memory)
         x, plan = last.planning(x, memory)
-        return self.norm(x), plan
+        return self.norm(x), [] if plan is None else [plan]
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses

@@ -76,15 +76,13 @@ class TranslationModel(nn.Module):
 
     def decoded(self, batch: Batch, memory: Memory | None) -> tuple[Tensor, Tensor | float]:
         """The decoder's states over whole targets, and what it costs that the decoder looks elsewhere in the source
-        than the batch's alignment says: the mean cross-entropy of a symbol, once for each character. Nothing without an
-        alignment. (B, T, D), ()"""
+        than the batch's alignment says: for each of its plans, the mean cross-entropy of a symbol, once for each
+        character. Nothing without an alignment. (B, T, D), ()"""
         if batch.alignment is None:
             return self.decoder.states(batch.previous, memory), 0.0
-        states, plan = self.decoder.planned_states(batch.previous, memory)
-        if plan is None:
-            return states, 0.0
-        symbols = batch.target_lengths.sum()
-        return states, (batch.alignment * plan).sum() * (-self.alignment_weight * batch.characters / symbols)
+        states, plans = self.decoder.planned_states(batch.previous, memory)
+        of_plans = [(batch.alignment * plan).sum() for plan in plans]
+        return states, sum(of_plans) * (-self.alignment_weight * batch.characters / batch.target_lengths.sum())
 
     def layers_for_int8(self) -> list[str]:
         """The parts, by name, whose linear layers can have weights of 8 bits in decoding."""

@@ -64,9 +64,9 @@ class WordDecoder(Decoder):
         states: Tensor = self.norm(self.decoder_layers()[-1](x, memory))
         return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
         x, plan = self.decoder_layers()[-1].planning(self._before_last(previous, memory), memory)
-        return self.norm(x), plan
+        return self.norm(x), [] if plan is None else [plan]
 
     def _before_last(self, previous: Tensor, memory: Memory | None) -> Tensor:
         """What comes to the last layer, which is over characters. (B, T, D)"""

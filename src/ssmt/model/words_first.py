@@ -76,11 +76,24 @@ class WordsFirstDecoder(Decoder):
         return dropped
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
-        return self.planned_states(previous, memory)[0]
+        x, plan = self._before_characters(previous, memory)
+        for layer in self.layers_by_place()[1]:
+            x = layer(x, memory, plan)
+        states: Tensor = self.norm(x)
+        return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
-        """The attention is that of words, which is planned."""
-        over_words, over_characters = self.layers_by_place()
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
+        """The plans are that of words and those of the layers that follow it."""
+        x, plan = self._before_characters(previous, memory)
+        plans = [plan]
+        for layer in self.layers_by_place()[1]:
+            x, followed = layer.planning(x, memory, plan)
+            plans.append(followed)
+        return self.norm(x), [plan for plan in plans if plan is not None]
+
+    def _before_characters(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
+        """What comes to the layers over characters, and the words' plan at each of them. (B, T, D), (B, T, S)"""
+        over_words, _ = self.layers_by_place()
         T = previous.shape[1]
         inputs = self.embedding.unscaled(previous) * self.embedding.scale  # (B, T, D)
         closes, word, places = words_of(previous, self.get_buffer("closes"))
@@ -100,10 +113,7 @@ class WordsFirstDecoder(Decoder):
             plan = plan.gather(1, word.unsqueeze(-1).expand(-1, -1, plan.shape[-1]))  # (B, T, S)
         context = self.context(self.context_norm(words)).gather(1, word.unsqueeze(-1).expand_as(inputs))
         positions = self.embedding.positions(T) if self.attends else None
-        x = self.character_inputs(inputs, sums, time - closed, context, positions)
-        for layer in over_characters:
-            x = layer(x, memory, plan)
-        return self.norm(x), plan
+        return self.character_inputs(inputs, sums, time - closed, context, positions), plan
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
