@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from ssmt.model.classes import LexiconClasses
 from ssmt.model.ngrams import by_end
 from ssmt.model.transformer import LEAST
-from ssmt.model.words_first import WordsFirstDecoder
+from ssmt.model.words import WordDecoder
 from ssmt.text.lexicon import ABSENT
 from tests.model.test_segments import model_log_prob
 from tests.models import SOURCES, batch_of, legal_segments, random_model, translator
@@ -172,7 +172,7 @@ def test_a_plan_is_attention_to_the_source_that_knows_no_more_than_states(networ
     memory = model.encode(batch.source)
     assert memory is not None
     states, plans = model.decoder.planned_states(batch.previous, memory)
-    assert len(plans) == (2 if isinstance(model.decoder, WordsFirstDecoder) else 1)  # of words and of characters
+    assert len(plans) == (1 if type(model.decoder) is WordDecoder else 2)  # the last layer's, or both layers'
     torch.testing.assert_close(states, model.decoder.states(batch.previous, memory))
     cut = batch.previous[:, :4]
     of_cut = model.decoder.planned_states(cut, memory)[1]

@@ -12,7 +12,7 @@ import torch
 
 from ssmt.config import Config
 from ssmt.text import alignment as alignment_module
-from ssmt.text.alignment import OF_NONE, ROUNDS, ROUNDS_BY_PLACE, TENSION, UNSEEN, Alignment, evenly
+from ssmt.text.alignment import OF_NONE, ROUNDS, ROUNDS_TOGETHER, TENSION, UNSEEN, Alignment, evenly
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import padded
 from ssmt.text.lexicon import Lexicon
@@ -40,36 +40,64 @@ def tensors(
     )
 
 
+Table = dict[tuple[int, int], float]  # of what is given (-1: none) and what is written
+
+
 def plain_prior(unit: int, units: int, subword: int, subwords: int, by_place: bool) -> float:
     distance = abs((unit + 0.5) / units - (subword + 0.5) / subwords)
     return math.exp(-TENSION * distance) if by_place else 1.0
 
 
-def plain_posteriors(source: Ids, units: Ids, table: dict[tuple[int, int], float], by_place: bool) -> list[list[float]]:
-    """Of each unit, the probability that it translates each subword, none as the last."""
+def plain_posteriors(given: Ids, written: Ids, table: Table, by_place: bool) -> list[list[float]]:
+    """Of each that is written, the probability that it translates each that is given, none as the last."""
     posteriors = []
-    for place, unit in enumerate(units):
-        prior = [plain_prior(place, len(units), at, len(source), by_place) for at in range(len(source))]
-        joint = [(1 - OF_NONE) * p / sum(prior) * table[s, unit] for p, s in zip(prior, source, strict=True)]
-        joint.append(OF_NONE * table[-1, unit])
-        posteriors.append([one / sum(joint) for one in joint])
+    for place, one in enumerate(written):
+        prior = [plain_prior(place, len(written), at, len(given), by_place) for at in range(len(given))]
+        joint = [(1 - OF_NONE) * p / sum(prior) * table[g, one] for p, g in zip(prior, given, strict=True)]
+        joint.append(OF_NONE * table[-1, one])
+        posteriors.append([probability / sum(joint) for probability in joint])
     return posteriors
 
 
-def plain_table(pairs: list[tuple[Ids, Ids]], different_units: int) -> dict[tuple[int, int], float]:
-    table: dict[tuple[int, int], float] = defaultdict(lambda: 1 / different_units)
-    for number in range(ROUNDS + ROUNDS_BY_PLACE):
-        counts: dict[tuple[int, int], float] = defaultdict(lambda: UNSEEN / different_units)
-        totals: dict[int, float] = defaultdict(lambda: UNSEEN)
-        for source, units in pairs:
-            for unit, of_unit in zip(units, plain_posteriors(source, units, table, number >= ROUNDS), strict=True):
-                for subword, probability in zip([*source, -1], of_unit, strict=True):
-                    counts[subword, unit] += probability
-                    totals[subword] += probability
-        subwords = {s for source, _ in pairs for s in source} | {-1}
-        every = {unit for _, units in pairs for unit in units}
-        table = {(s, u): counts[s, u] / totals[s] for s in subwords for u in every}
-    return table
+def plain_agreed(forth: list[list[float]], back: list[list[float]]) -> list[list[float]]:
+    """Of each unit and each subword, what both directions say."""
+    return [[forth[u][s] * back[s][u] for s in range(len(back))] for u in range(len(forth))]
+
+
+def plain_counted(pairs: list[tuple[Ids, Ids, list[list[float]]]], different: int) -> Table:
+    """What is given, what is written, and the probabilities of each that is written."""
+    counts: Table = defaultdict(lambda: UNSEEN / different)
+    totals: dict[int, float] = defaultdict(lambda: UNSEEN)
+    for given, written, posteriors in pairs:
+        for one, of_one in zip(written, posteriors, strict=True):
+            for other, probability in zip([*given, -1], of_one, strict=True):
+                counts[other, one] += probability
+                totals[other] += probability
+    return {
+        (g, w): counts[g, w] / totals[g]
+        for g in {g for given, _, _ in pairs for g in [*given, -1]}
+        for w in {w for _, written, _ in pairs for w in written}
+    }
+
+
+def plain_tables(pairs: list[tuple[Ids, Ids]], subwords: int, units: int) -> tuple[Table, Table]:
+    """Of sources and units; how many different subwords and units there are. Forth, back."""
+    forth: Table = defaultdict(lambda: 1 / units)
+    back: Table = defaultdict(lambda: 1 / subwords)
+    for number in range(ROUNDS + ROUNDS_TOGETHER):
+        together = number >= ROUNDS
+        of_forth, of_back = [], []
+        for source, target in pairs:
+            f, b = plain_posteriors(source, target, forth, together), plain_posteriors(target, source, back, together)
+            if together:
+                agreed = plain_agreed(f, b)
+                f = [[*row, 1 - sum(row)] for row in agreed]
+                columns = [list(column) for column in zip(*agreed, strict=True)]
+                b = [[*column, 1 - sum(column)] for column in columns]
+            of_forth.append((source, target, f))
+            of_back.append((target, source, b))
+        forth, back = plain_counted(of_forth, units), plain_counted(of_back, subwords)
+    return forth, back
 
 
 def plain_units(vocabulary: Vocabulary, text: str) -> list[tuple[int, int]]:
@@ -94,16 +122,20 @@ def test_probabilities_are_those_of_the_plain_formulas() -> None:
     alignment.learn(batches)
     encoded = [list(map(int, ids)) for ids in VOCABULARY.encode_sources(SOURCES)]  # type: ignore[call-overload]
     units = [plain_units(VOCABULARY, text) for text in TARGETS]
-    table = plain_table([(s, [id for _, id in u]) for s, u in zip(encoded, units, strict=True)], VOCABULARY.unit_count)
+    pairs: list[tuple[Ids, Ids]] = [(s, [id for _, id in u]) for s, u in zip(encoded, units, strict=True)]
+    forth, back = plain_tables(pairs, VOCABULARY.sizes[0], VOCABULARY.unit_count)
     source, target = tensors(VOCABULARY, SOURCES, TARGETS)
     found = alignment.of(source, target)
     assert found.shape == (*target.shape, source.shape[1])
     for row, (subwords, text) in enumerate(zip(encoded, TARGETS, strict=True)):
-        of_units = plain_posteriors(subwords, [id for _, id in units[row]], table, by_place=True)
+        ids = [id for _, id in units[row]]
+        of_units = plain_posteriors(subwords, ids, forth, by_place=True)
+        agreed = plain_agreed(of_units, plain_posteriors(ids, subwords, back, by_place=True))
+        scaled = [[x * sum(u[:-1]) / sum(a) for x in a] for a, u in zip(agreed, of_units, strict=True)]
         for place in range(len(text) + 1):
             number = sum(begin <= place for begin, _ in units[row]) - 1  # the unit that it is in, or comes after
             torch.testing.assert_close(
-                found[row, place, : len(subwords)], torch.tensor(of_units[number][:-1]), atol=1e-5, rtol=1e-3
+                found[row, place, : len(subwords)], torch.tensor(scaled[number]), atol=1e-5, rtol=1e-3
             )
         assert not found[row, len(text) + 1 :].any()
         assert not found[row, :, len(subwords) :].any()

@@ -284,13 +284,12 @@ class Decoder(Body):
         return states
 
     def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """The plan is the last layer's."""
-        *lower, last = self.decoder_layers()
-        x = self.embedding(previous)
-        for layer in lower:
-            x = layer(x, memory)
-        x, plan = last.planning(x, memory)
-        return self.norm(x), [] if plan is None else [plan]
+        """A plan of each layer."""
+        x, plans = self.embedding(previous), list[Tensor | None]()
+        for layer in self.decoder_layers():
+            x, plan = layer.planning(x, memory)
+            plans.append(plan)
+        return self.norm(x), [plan for plan in plans if plan is not None]
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
