@@ -27,7 +27,7 @@ from ssmt.directory import load_config
 from ssmt.errors import Stopped
 from ssmt.evaluation import plots, tables
 from ssmt.evaluation.systems import evaluate_systems
-from ssmt.files import open_for_writing
+from ssmt.outputs import open_for_writing
 from ssmt.progress import Reporter, reporter_here
 from ssmt.search.options import SearchOptions
 from ssmt.text.formats import PairWriter

@@ -36,7 +36,8 @@ from ssmt.config import Config, compose
 from ssmt.demo.corpus import SOURCE, TARGET, write_corpus
 from ssmt.files import read_json
 from ssmt.progress import TerminalReporter
-from ssmt.text.corpus import CHUNK_LINES, CHUNKS_BETWEEN_SAVES, PROGRESS, Corpus
+from ssmt.text.corpus import Corpus
+from ssmt.text.corpus_writer import CHUNK_LINES, CHUNKS_BETWEEN_SAVES, PROGRESS
 from ssmt.text.preparation import TrainingFiles
 from ssmt.text.workers import cores
 from ssmt.training import run

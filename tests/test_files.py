@@ -19,15 +19,11 @@ from ssmt.files import (
     as_json,
     count_in,
     is_text,
-    open_for_writing,
-    open_in_directory,
     read_description,
     read_json,
-    remove_leftovers,
-    replacing,
     stream_raw_lines,
-    temporary_beside,
 )
+from ssmt.outputs import open_for_writing, open_in_directory, remove_leftovers, replacing, temporary_beside
 
 
 @pytest.mark.parametrize(
@@ -119,7 +115,7 @@ def test_a_signal_in_the_middle_of_an_output_leaves_nothing_of_it(tmp_path: Path
     (tmp_path / "out").write_text("before\n")
     program = (
         "import signal, sys, time\n"
-        "from ssmt.files import open_for_writing\n"
+        "from ssmt.outputs import open_for_writing\n"
         f"signal.signal({number:d}, signal.SIG_DFL)\n"
         "with open_for_writing('out') as stream:\n"
         "    stream.write('half')\n"

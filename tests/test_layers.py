@@ -18,6 +18,7 @@ PACKAGE = Path(ssmt.__file__).parent
 LAYERS: list[set[str]] = [
     {"errors", "version"},
     {"files", "streams", "devices"},
+    {"outputs"},
     {"progress"},
     {"tensors", "config"},
     {"text"},

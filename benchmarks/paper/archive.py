@@ -13,7 +13,8 @@ from pathlib import Path
 
 from ssmt.config import DataConfig
 from ssmt.directory import CONFIG, load_config
-from ssmt.files import as_json, open_for_writing, read_json
+from ssmt.files import as_json, read_json
+from ssmt.outputs import open_for_writing
 from ssmt.training.log import read_log
 
 LOG = "log.jsonl"

@@ -17,7 +17,8 @@ from paper.tables import table3, table4, table7, tables5and6
 from ssmt.config import differences, preset_of
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table, markdown
-from ssmt.files import as_json, open_for_writing
+from ssmt.files import as_json
+from ssmt.outputs import open_for_writing
 
 TEMPLATE = Path(__file__).with_name("results.template.md")
 MARK = re.compile(r"^<!-- ([\w-]+) -->\n", re.MULTILINE)

@@ -13,7 +13,8 @@ from paper.work import Place, require_same_settings
 from ssmt.evaluation import translation
 from ssmt.evaluation.systems import read_line_numbers
 from ssmt.evaluation.translation import SystemScore, TranslationReport, evaluate_translations
-from ssmt.files import as_json, open_for_writing, read_json
+from ssmt.files import as_json, read_json
+from ssmt.outputs import open_for_writing
 from ssmt.text.lines import read_lines
 from ssmt.training.log import read_log
 

@@ -22,7 +22,8 @@ from ssmt.evaluation.composition import extract_subsets
 from ssmt.evaluation.model_output import translate_lines
 from ssmt.evaluation.sweep import digest, scores
 from ssmt.evaluation.systems import compare_segmentations
-from ssmt.files import as_json, open_for_writing, read_json, replacing
+from ssmt.files import as_json, read_json
+from ssmt.outputs import open_for_writing, replacing
 from ssmt.progress import Reporter
 from ssmt.text.corpus import Corpus
 from ssmt.text.lines import read_lines, read_parallel

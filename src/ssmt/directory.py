@@ -21,8 +21,9 @@ from torch.overrides import TorchFunctionMode
 from ssmt import tensors
 from ssmt.config import Config, read_config
 from ssmt.errors import UserError
-from ssmt.files import read_description, replacing, require_regular
+from ssmt.files import read_description, require_regular
 from ssmt.model.translation import TranslationModel
+from ssmt.outputs import replacing
 from ssmt.registry import build, kind_of
 from ssmt.text.vocabulary import BothSides
 

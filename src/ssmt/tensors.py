@@ -18,7 +18,8 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.files import as_json, open_for_reading, replacing, require_regular
+from ssmt.files import as_json, open_for_reading, require_regular
+from ssmt.outputs import replacing
 
 
 class DamagedError(Exception):

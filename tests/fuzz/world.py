@@ -14,7 +14,7 @@ from ssmt.evaluation.composition import extract_subsets
 from ssmt.interop.fairseq import import_fairseq
 from ssmt.progress import Reporter
 from ssmt.serve.keys import Key, digest_of
-from ssmt.text.corpus import CorpusWriter
+from ssmt.text.corpus_writer import CorpusWriter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run
 from tests.conftest import OBJECTS, SUBJECTS, TENSES, VERBS

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from ssmt.config import TextConfig
 from ssmt.errors import UserError
-from ssmt.text import corpus as corpus_module
+from ssmt.text import corpus_writer
 from ssmt.text.batch import BatchSymbols, batches_by_length
-from ssmt.text.corpus import Block, Corpus, CorpusWriter, Sentences, content_of, ids_type, write_corpus
+from ssmt.text.corpus import Corpus, Sentences
+from ssmt.text.corpus_writer import Block, CorpusWriter, content_of, ids_type, write_corpus
 from ssmt.text.pairs import Pair, PairReader
 
 PAD = 0
@@ -159,7 +160,7 @@ def write_texts(directory: Path, texts: list[str]) -> None:
 
 
 def test_raw_text_is_kept_line_by_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_module, "CHUNK_LINES", 2)
+    monkeypatch.setattr(corpus_writer, "CHUNK_LINES", 2)
     texts = ["one", "two\u2028\fthree", "four\rfive", "six"]
     write_texts(tmp_path / "corpus", texts)
     assert Corpus(tmp_path / "corpus").texts([3, 1, 2]) == [(texts[i], texts[i]) for i in (3, 1, 2)]

@@ -24,7 +24,8 @@ from ssmt.config import CorpusConfig, TextConfig
 from ssmt.errors import UserError
 from ssmt.files import keeping_streams
 from ssmt.text import formats
-from ssmt.text.corpus import Corpus, write_corpus
+from ssmt.text.corpus import Corpus
+from ssmt.text.corpus_writer import write_corpus
 from ssmt.text.formats import RawPair, format_of, stream_pairs
 from ssmt.text.pairs import Group, Pair, PairReader, repetitions
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ssmt.errors import UserError
-from ssmt.files import decode_lines, open_for_writing
+from ssmt.files import decode_lines
+from ssmt.outputs import open_for_writing
 from ssmt.text.lines import normalise, read_lines, read_parallel, stream_blocks
 
 ANY_LINE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\r\ufeff"))

@@ -18,9 +18,10 @@ import pytest
 from ssmt.config import DataConfig, TextConfig
 from ssmt.errors import Unfinished, UserError
 from ssmt.progress import Reporter
-from ssmt.text import corpus, preparation
+from ssmt.text import corpus_writer, preparation
 from ssmt.text.alphabet import is_word_character
-from ssmt.text.corpus import Block, Corpus, CorpusWriter
+from ssmt.text.corpus import Corpus
+from ssmt.text.corpus_writer import Block, CorpusWriter
 from ssmt.text.preparation import Learn, TrainingFiles, learn_segmental, learn_subwords, prepare
 from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import BothSides, Vocabulary
@@ -198,8 +199,8 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 @pytest.fixture
 def in_small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "CHUNK_LINES", 7)
-    monkeypatch.setattr(corpus, "CHUNKS_BETWEEN_SAVES", 2)
+    monkeypatch.setattr(corpus_writer, "CHUNK_LINES", 7)
+    monkeypatch.setattr(corpus_writer, "CHUNKS_BETWEEN_SAVES", 2)
     monkeypatch.setattr(preparation, "MANY_PAIRS", 1)
     monkeypatch.setattr(preparation, "cores", lambda: 3)
 
@@ -216,13 +217,13 @@ def test_an_interrupted_preparation_goes_on_and_ends_the_same(
         prepare(toy_files, CONFIG, tmp_path / "parted", cut, learn)
     assert (tmp_path / "parted" / "train.unfinished").is_dir()
     encoded: list[int] = []
-    plain = corpus.CorpusWriter.append
+    plain = CorpusWriter.append
 
     def append(self: CorpusWriter, block: Block) -> None:
         encoded.append(block.pairs)
         plain(self, block)
 
-    monkeypatch.setattr(corpus.CorpusWriter, "append", append)
+    monkeypatch.setattr(CorpusWriter, "append", append)
     listener = CutOff("", 0)
     parted, _ = prepare(toy_files, CONFIG, tmp_path / "parted", listener, learn)
     assert not any("Learning" in said for said in listener.said), "subwords are not learnt again"

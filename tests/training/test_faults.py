@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from ssmt import tensors
 from ssmt.config import Config, changed
 from ssmt.errors import UserError
-from ssmt.files import replacing
+from ssmt.outputs import replacing
 from ssmt.progress import Reporter
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import loop, run

@@ -9,7 +9,8 @@ from typing import Annotated, Literal
 import typer
 
 from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, Verb, app, load_translator, reporter
-from ssmt.files import name_of, require_other_file, require_place
+from ssmt.files import name_of
+from ssmt.outputs import require_other_file, require_place
 from ssmt.progress import plural
 from ssmt.search.options import SearchOptions
 from ssmt.text.formats import PairWriter

@@ -11,7 +11,8 @@ import typer
 
 from ssmt.cli.shared import Verb, app, corpora_of, reporter
 from ssmt.errors import UserError
-from ssmt.files import as_json, keeping_streams, open_for_writing, require_other_file
+from ssmt.files import as_json, keeping_streams
+from ssmt.outputs import open_for_writing, require_other_file
 from ssmt.progress import plural
 from ssmt.text.cleaning import Cleaner, Limits
 from ssmt.text.formats import PairWriter

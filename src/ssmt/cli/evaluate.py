@@ -26,7 +26,8 @@ from ssmt.cli.results import (
 )
 from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, app, reporter, set_threads
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, require_other_file, require_place
+from ssmt.files import STANDARD_STREAM
+from ssmt.outputs import require_other_file, require_place
 
 
 @app.command(cls=ManyValues)

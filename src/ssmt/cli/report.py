@@ -10,7 +10,7 @@ import typer
 from ssmt.cli.results import BeamOption, SamplesOption, SearchOption, named
 from ssmt.cli.shared import DeviceOption, ThreadsOption, ToOption, Verb, app, reporter, set_threads
 from ssmt.errors import UserError
-from ssmt.files import require_other_file
+from ssmt.outputs import require_other_file
 
 
 @app.command(cls=Verb)

@@ -15,7 +15,8 @@ from ssmt.cli.shared import Verb, beginning_with
 from ssmt.errors import UserError
 from ssmt.evaluation import tables
 from ssmt.evaluation.tables import Table
-from ssmt.files import STANDARD_STREAM, as_json, open_for_writing
+from ssmt.files import STANDARD_STREAM, as_json
+from ssmt.outputs import open_for_writing
 from ssmt.progress import print_wrapped
 from ssmt.search.table import SEARCHES
 

@@ -33,7 +33,8 @@ from ssmt.cli.shared import (
     write_json,
 )
 from ssmt.errors import UserError
-from ssmt.files import STANDARD_STREAM, name_of, naming_lines, open_for_writing, require_other_file
+from ssmt.files import STANDARD_STREAM, name_of, naming_lines
+from ssmt.outputs import open_for_writing, require_other_file
 from ssmt.progress import plural
 from ssmt.records import (
     Record,

@@ -27,7 +27,7 @@ from ssmt.demo import grammar, vocabulary
 from ssmt.demo.grammar import Word
 from ssmt.demo.sentences import Sentence, sample_sentence
 from ssmt.errors import UserError
-from ssmt.files import open_in_directory
+from ssmt.outputs import open_in_directory
 
 SOURCE, TARGET = "en", "art"
 """Endings of the files; `art` is the ISO 639-2 code for artificial languages."""

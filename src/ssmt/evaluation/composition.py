@@ -26,7 +26,8 @@ import numpy.typing as npt
 from ssmt.errors import UserError
 from ssmt.evaluation.morphemes import Sentence, Text, Word, analyse_texts, check_morphemes
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import as_json, name_of, open_in_directory, read_json, require_file, require_other_file
+from ssmt.files import as_json, name_of, read_json, require_file
+from ssmt.outputs import open_in_directory, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.lines import read_lines, require_equal_lengths
 from ssmt.training.lock import alone

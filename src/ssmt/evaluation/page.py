@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from ssmt.errors import UserError
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table
-from ssmt.files import open_for_writing
+from ssmt.outputs import open_for_writing
 from ssmt.progress import Reporter, plural
 from ssmt.version import __version__
 

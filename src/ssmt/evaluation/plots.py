@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec
 from ssmt.errors import UserError
 from ssmt.evaluation.composition import Subset
 from ssmt.evaluation.morphology import PrecisionRecallCurve
-from ssmt.files import replacing
+from ssmt.outputs import replacing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

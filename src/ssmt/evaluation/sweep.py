@@ -32,14 +32,13 @@ from ssmt.files import (
     is_number,
     is_text,
     open_for_reading,
-    open_in_directory,
     parse_json,
     read_json,
-    replacing,
     require_file,
     require_regular,
     whole_lines,
 )
+from ssmt.outputs import open_in_directory, replacing
 from ssmt.progress import Reporter
 from ssmt.training.lock import alone
 from ssmt.translator import Translator

@@ -27,7 +27,8 @@ from ssmt.evaluation.model_output import (
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
-from ssmt.files import name_of, naming_lines, open_in_directory, require_other_file, require_regular
+from ssmt.files import name_of, naming_lines, require_regular
+from ssmt.outputs import open_in_directory, require_other_file
 from ssmt.progress import Reporter
 from ssmt.text.formats import stream_pairs
 from ssmt.text.lines import read_lines, require_equal_lengths

@@ -17,7 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ssmt.errors import UserError
-from ssmt.files import is_text, read_json, replacing
+from ssmt.files import is_text, read_json
+from ssmt.outputs import replacing
 from ssmt.text.tags import language_symbol, languages_among
 
 PAD, EOS, UNK, EOM = "<pad>", "</s>", "<unk>", "<eom>"  # <eom> ends a segment, </s> the sentence

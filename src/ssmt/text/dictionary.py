@@ -13,7 +13,8 @@ from types import MappingProxyType
 from typing import Any
 
 from ssmt.errors import UserError
-from ssmt.files import count_in, is_text, read_json, replacing
+from ssmt.files import count_in, is_text, read_json
+from ssmt.outputs import replacing
 from ssmt.text.lines import read_lines
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them

@@ -31,10 +31,10 @@ from ssmt.files import (
     is_text,
     name_of,
     open_for_reading,
-    open_for_writing,
     parse_json,
     reason,
 )
+from ssmt.outputs import open_for_writing
 from ssmt.text.lines import normalise, require_equal_lengths, stream_lines
 
 Format = Literal["tsv", "jsonl", "tmx"]

@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.files import count_in, read_description_lines, replacing
+from ssmt.files import count_in, read_description_lines
+from ssmt.outputs import replacing
 from ssmt.text.alphabet import EOS, UNK, Alphabet
 from ssmt.text.lines import read_lines
 

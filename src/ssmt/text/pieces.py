@@ -12,7 +12,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from ssmt.errors import UserError
-from ssmt.files import count_in, read_description_lines, replacing
+from ssmt.files import count_in, read_description_lines
+from ssmt.outputs import replacing
 from ssmt.text.subwords import MARK, marked
 
 SPECIALS = ("<unk>", "</s>", "<pad>")  # ids as in sentencepiece's models

@@ -17,10 +17,11 @@ import numpy.typing as npt
 
 from ssmt.config import LARGEST_RATIO, CorpusConfig, DataConfig, TextConfig
 from ssmt.errors import UserError
-from ssmt.files import replacing, require_no_link
+from ssmt.outputs import replacing, require_no_link
 from ssmt.progress import Bar, Reporter, plural
 from ssmt.text.alphabet import Alphabet, describe_characters
-from ssmt.text.corpus import CORPUS_LINES, Corpus, require_ours, unfinished_beside, write_corpus
+from ssmt.text.corpus import CORPUS_LINES, Corpus
+from ssmt.text.corpus_writer import require_ours, unfinished_beside, write_corpus
 from ssmt.text.lexicon import Lexicon, most_frequent_ngrams, of_entries, read_entries, single_entries
 from ssmt.text.lines import with_single_blanks
 from ssmt.text.pairs import Pair, PairReader, repetitions

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Literal
 import sentencepiece
 
 from ssmt.errors import UserError
-from ssmt.files import read_description, replacing
+from ssmt.files import read_description
+from ssmt.outputs import replacing
 
 if TYPE_CHECKING:
     from typing_extensions import Self  # in `typing` from Python 3.11 on

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from ssmt.errors import UserError
-from ssmt.files import remove_leftovers
+from ssmt.outputs import remove_leftovers
 from ssmt.tensors import DamagedError, Stored, load, save
 
 KEPT = 2

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ssmt.files import as_json, is_number, open_for_reading, parse_json, replacing, require_regular, whole_lines
+from ssmt.files import as_json, is_number, open_for_reading, parse_json, require_regular, whole_lines
+from ssmt.outputs import replacing
 
 
 class NoLog:

@@ -28,7 +28,8 @@ from ssmt.directory import (
     save_description,
 )
 from ssmt.errors import Unfinished, UserError
-from ssmt.files import keeping_streams, remove_leftovers, require_no_link
+from ssmt.files import keeping_streams
+from ssmt.outputs import remove_leftovers, require_no_link
 from ssmt.progress import Reporter
 from ssmt.registry import build, kind_of
 from ssmt.text.corpus import CORPUS_LINES, Corpus, Many, Resample

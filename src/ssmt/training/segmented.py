@@ -17,12 +17,14 @@ import torch
 
 from ssmt import lattice
 from ssmt.directory import FROM, SEGMENTER, load_config, load_description, load_model, load_segmenter_config
-from ssmt.files import require_no_link, require_regular
+from ssmt.files import require_regular
 from ssmt.model.ssmt import SSMT
+from ssmt.outputs import require_no_link
 from ssmt.progress import Reporter, tracked
 from ssmt.segmentation import cut
 from ssmt.text.batch import batches_by_length
-from ssmt.text.corpus import CORPUS_LINES, Corpus, write_with_other_targets
+from ssmt.text.corpus import CORPUS_LINES, Corpus
+from ssmt.text.corpus_writer import write_with_other_targets
 from ssmt.text.lines import stream_lines
 from ssmt.text.pieces import Pieces, segmented_line
 from ssmt.text.vocabulary import SubwordVocabulary
