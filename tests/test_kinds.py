@@ -89,7 +89,7 @@ class Untied(TranslationModel):
     def __init__(self, vocabulary: SubwordVocabulary, config: Config) -> None:
         super().__init__(vocabulary, config)
         source, target = vocabulary.source, vocabulary.target
-        self.encoder = Encoder(len(source), config.network, source.pad)
+        self.encoder = Encoder(source, config.network)
         self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
         self.logits = torch.nn.Linear(config.network.width, len(target))
         self.padding = target.pad
@@ -197,7 +197,7 @@ OTHER_VALUES = {
 }
 SWITCHES = (
     *("text.shared_vocabulary", "network.characters", "network.lexicon", "network.proper", "network.copies"),
-    "segmenter.characters",
+    *("network.nested_subwords", "segmenter.characters"),
 )
 
 

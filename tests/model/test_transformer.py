@@ -15,6 +15,7 @@ from ssmt.model.ssmt import SSMT
 from ssmt.model.transformer import LEAST, Decoder, DecoderLayer, Encoder
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.lexicon import Lexicon
+from ssmt.text.subwords import Subwords
 from ssmt.text.vocabulary import Vocabulary
 from tests.models import SMALL, source_subwords
 
@@ -40,7 +41,7 @@ def networks(**changes: object) -> tuple[Encoder, Decoder]:
     vocabulary = Vocabulary(source_subwords(), ALPHABET, Lexicon.of_texts(ALPHABET, []))
     decoder = SSMT.body(embedding, vocabulary, config)
     assert isinstance(decoder, Decoder)
-    return Encoder(12, config, PAD).eval(), decoder.eval()
+    return Encoder(source_subwords(), config).eval(), decoder.eval()
 
 
 def after_start(target: torch.Tensor) -> torch.Tensor:
@@ -53,7 +54,7 @@ def after_start(target: torch.Tensor) -> torch.Tensor:
 @pytest.mark.parametrize("changes", [{}, {"norm": "post", "position_offset": 2}])
 def test_steps_equal_states(changes: dict[str, object], body: dict[str, object]) -> None:
     encoder, decoder = networks(**changes, **body)
-    memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 1, 0, 0]]))
+    memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 1, 2, 2]]))
     target = torch.randint(2, 9, (2, 40))
     expected = decoder.states(after_start(target), memory)
     cache = decoder.start(memory, 2, 1)
@@ -67,7 +68,7 @@ def test_steps_equal_states(changes: dict[str, object], body: dict[str, object])
 @bodies
 def test_reordered_rows_continue_their_origin(body: dict[str, object]) -> None:
     encoder, decoder = networks(**body)
-    memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 7, 1, 0]]))
+    memory = encoder(torch.tensor([[3, 4, 5, 1], [6, 7, 1, 2]]))
     cache = decoder.start(memory, 2, 2)
     first = torch.tensor([EOS, EOS, EOS, EOS])
     second = torch.tensor([2, 3, 4, 5])
@@ -111,7 +112,7 @@ def test_padding_of_the_source_changes_nothing(body: dict[str, object]) -> None:
     encoder, decoder = networks(**body)
     target = torch.tensor([[2, 3, 4]])
     alone = decoder.states(after_start(target), encoder(torch.tensor([[3, 4, 1]])))
-    padded = decoder.states(after_start(target), encoder(torch.tensor([[3, 4, 1, PAD, PAD]])))
+    padded = decoder.states(after_start(target), encoder(torch.tensor([[3, 4, 1, Subwords.pad, Subwords.pad]])))
     torch.testing.assert_close(alone, padded, atol=1e-6, rtol=1e-5)
 
 

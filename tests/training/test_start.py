@@ -51,7 +51,7 @@ def old(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
     """A model of the first language, trained a little."""
     directory = tmp_path_factory.mktemp("old") / request.param
     kinds = {"ssmt": ["network.ngram_inputs=true", "network.lexicon_by_first_character=true"]}
-    settings = [*SIZES, *QUICK, f"model={request.param}", *kinds.get(request.param, [])]
+    settings = [*SIZES, *QUICK, f"model={request.param}", *kinds.get(request.param, []), "network.nested_subwords=true"]
     run.begin(only(data, named=False), directory, compose("tiny", None, settings), Reporter())
     run.train(directory, CPU, Reporter())
     return directory

@@ -177,6 +177,9 @@ class NetworkConfig(Section):
     ngram_inputs: bool = Field(
         False, description="add to each target character read the embeddings of lexicon entries that end with it"
     )
+    nested_subwords: bool = Field(
+        False, description="add to each source subword the embeddings of the shorter subwords within it"
+    )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")
     position_offset: int = Field(

@@ -2,8 +2,9 @@
 
 A symbol that both know keeps its rows, wherever they are now. A new one begins as the mean of what it is made of: a
 lexicon entry of its characters, a character of all characters, a language of those that are known (or of `</s>`, with
-which every target began). A new n-gram of the inputs begins as nothing: it is added to characters that are there. A new
-subword of the source is copied as readily as in a new network; what could not be copied before never is.
+which every target began). A new n-gram of the inputs begins as nothing: it is added to characters that are there; and
+so does a new subword within others. A new subword of the source is copied as readily as in a new network; what could
+not be copied before never is.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ def begin_with(network: TranslationModel, other: TranslationModel, parts: Sequen
             new = [row for row, symbol in enumerate(symbols) if not is_known(symbol)]
             if kind == "copied":
                 begun[new] = state[name][new]
-            elif kind == "ngrams":
+            elif kind in ("ngrams", "nested"):
                 begun[new] = 0.0
             elif name.endswith(".bias") and new:  # all new ones together weigh about as one of what they are made of
                 begun[new] -= math.log1p(len(new))

@@ -13,21 +13,29 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.model.dropout import Dropout
+from ssmt.model.nested import NestedSubwords
 from ssmt.model.ngrams import NgramInputs, Suffixes
 
 
 class Embedding(nn.Module):
-    """Token embedding times sqrt(D), plus sinusoidal positions; with n-gram inputs, plus those.
+    """Token embedding times sqrt(D), plus sinusoidal positions; with n-gram inputs or nested subwords, plus those.
 
     The positions' first half are sines and the second cosines, with frequencies from 1 to 1/10000.
     """
 
-    def __init__(self, size: int, config: NetworkConfig, padding: int, ngrams: NgramInputs | None = None) -> None:
+    def __init__(
+        self,
+        size: int,
+        config: NetworkConfig,
+        padding: int,
+        ngrams: NgramInputs | None = None,
+        nested: NestedSubwords | None = None,
+    ) -> None:
         super().__init__()
         self.tokens = nn.Embedding(size, config.width, padding_idx=padding)
         nn.init.normal_(self.tokens.weight, std=config.width**-0.5)
         nn.init.zeros_(self.tokens.weight[padding])
-        self.ngrams = ngrams
+        self.ngrams, self.nested = ngrams, nested
         self.scale = math.sqrt(config.width)
         self.offset = config.position_offset
         self.dropout = Dropout(config.dropout)
@@ -59,12 +67,17 @@ class Embedding(nn.Module):
 
     def unscaled(self, tokens: Tensor) -> Tensor:
         """Without positions. (N, T) -> (N, T, D)"""
-        embedded: Tensor = self.tokens(tokens)
+        embedded = self._alone(tokens)
         return embedded if self.ngrams is None else embedded + self.ngrams(tokens)
+
+    def _alone(self, tokens: Tensor) -> Tensor:
+        """Whatever stands before them."""
+        embedded: Tensor = self.tokens(tokens)
+        return embedded if self.nested is None else embedded + self.nested(tokens)
 
     def unscaled_step(self, symbols: Tensor, suffixes: Suffixes | None, reading: Tensor | None = None) -> Tensor:
         """The same for one more symbol a row. (N,) -> (N, D)"""
-        embedded: Tensor = self.tokens(symbols)
+        embedded = self._alone(symbols)
         if self.ngrams is None or suffixes is None:
             return embedded
         return embedded + self.ngrams.step(symbols, suffixes, reading)

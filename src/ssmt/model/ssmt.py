@@ -34,6 +34,7 @@ class SSMT(TranslationModel):
     vocabulary: Vocabulary
     ROWS: ClassVar[Mapping[str, RowKind]] = {
         "encoder.embedding.tokens.weight": "source",
+        "encoder.embedding.nested.vectors.weight": "nested",
         "decoder.embedding.tokens.weight": "target",
         "decoder.embedding.ngrams.entries.weight": "ngrams",
         "segments.characters.output.weight": "target",
@@ -48,7 +49,7 @@ class SSMT(TranslationModel):
     def __init__(self, vocabulary: Vocabulary, config: Config) -> None:
         super().__init__(vocabulary, config)
         network = config.network
-        self.encoder = Encoder(len(vocabulary.source), network, vocabulary.source.pad)
+        self.encoder = Encoder(vocabulary.source, network)
         ngrams = NgramInputs(vocabulary.lexicon, network.width) if network.ngram_inputs else None
         embedding = Embedding(len(vocabulary.alphabet), network, vocabulary.alphabet.pad, ngrams)
         self.decoder = self.body(embedding, vocabulary, network)

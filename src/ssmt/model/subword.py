@@ -28,6 +28,7 @@ class SubwordTransformer(TranslationModel):
     vocabulary: SubwordVocabulary
     ROWS: ClassVar[Mapping[str, RowKind]] = {
         SHARED: "source",
+        "encoder.embedding.nested.vectors.weight": "nested",
         ORIGINAL: "target",
         "copies.pointer.bias": "copied",
     }
@@ -36,7 +37,7 @@ class SubwordTransformer(TranslationModel):
         super().__init__(vocabulary, config)
         self.smoothing = config.training.label_smoothing
         source, target = vocabulary.source, vocabulary.target
-        self.encoder = Encoder(len(source), config.network, source.pad)
+        self.encoder = Encoder(source, config.network)
         self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
         self.copies = SubwordCopies(vocabulary, config.network) if config.network.copies else None
         if vocabulary.shared:

@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from ssmt.config import NetworkConfig
 from ssmt.model.body import Body, Cache, Memory
 from ssmt.model.layers import Attention, Embedding, FeedForward, Residual, masked
+from ssmt.model.nested import NestedSubwords
 from ssmt.model.ngrams import Suffixes
+from ssmt.text.vocabulary import SourceSubwords
 
 LEAST_ROOM = 8  # positions that a cache grows by at first: of words, a sentence often has no more than some ten
 LEAST = 1e-3  # added to the probabilities of a plan, so that nothing is out of the question
@@ -36,10 +38,11 @@ class EncoderLayer(nn.Module):
 
 
 class Encoder(nn.Module):
-    def __init__(self, vocabulary: int, config: NetworkConfig, padding: int) -> None:
+    def __init__(self, subwords: SourceSubwords, config: NetworkConfig) -> None:
         super().__init__()
-        self.padding = padding
-        self.embedding = Embedding(vocabulary, config, padding)
+        self.padding = subwords.pad
+        nested = NestedSubwords(subwords.pieces, subwords.no_text, config.width) if config.nested_subwords else None
+        self.embedding = Embedding(len(subwords), config, subwords.pad, nested=nested)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -60,6 +60,11 @@ class DictionarySubwords:
 
     def __len__(self) -> int:
         return len(self.symbols)
+
+    @property
+    def no_text(self) -> Collection[int]:
+        """The ids of what stands for something else."""
+        return range(len(SPECIALS))
 
     @property
     def pieces(self) -> Sequence[str]:

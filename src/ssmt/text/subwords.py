@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import struct
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from io import BytesIO
 from itertools import accumulate
 from pathlib import Path
@@ -51,6 +51,11 @@ class Subwords:
         self.tags: dict[str, int] = {
             piece: id for id, piece in enumerate(self.pieces) if id not in specials and self.processor.is_control(id)
         }
+
+    @property
+    def no_text(self) -> Collection[int]:
+        """The ids of what stands for something else."""
+        return {self.unk, self.eos, self.pad, *self.tags.values()}
 
     def with_tags(self, tags: Iterable[str]) -> Self:
         """The same subwords and, after them, tags that are not there yet."""

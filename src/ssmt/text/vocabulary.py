@@ -7,7 +7,7 @@ translate, and subwords for those whose text is cut before.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 NO_UNIT = ABSENT
 # Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters,
-# and `copied` are the source's subwords as outputs.
-RowKind = Literal["source", "target", "entries", "ngrams", "copied"]
+# `nested` the source's subwords within others, and `copied` the source's subwords as outputs.
+RowKind = Literal["source", "target", "entries", "ngrams", "nested", "copied"]
 
 
 class SourceSubwords(Protocol):
@@ -54,6 +54,10 @@ class SourceSubwords(Protocol):
     @property
     def pieces(self) -> Sequence[str]:
         """In the order of their ids."""
+
+    @property
+    def no_text(self) -> Collection[int]:
+        """The ids of what stands for something else."""
 
     def __len__(self) -> int: ...
     def encode(self, lines: Sequence[str]) -> list[list[int]]: ...
@@ -189,7 +193,7 @@ class Vocabulary(BothSides):
         return len(self.source), len(self.alphabet)
 
     def rows(self, kind: RowKind) -> Sequence[str]:
-        if kind in ("source", "copied"):
+        if kind in ("source", "nested", "copied"):
             return self.source.pieces
         return self.alphabet.symbols if kind == "target" else self.lexicon.texts
 
@@ -262,7 +266,7 @@ class SubwordVocabulary(BothSides):
         return len(self.source), len(self.target)
 
     def rows(self, kind: RowKind) -> Sequence[str]:
-        return self.source.pieces if kind in ("source", "copied") else self.target.pieces
+        return self.source.pieces if kind in ("source", "nested", "copied") else self.target.pieces
 
     @property
     def target_pad(self) -> int:

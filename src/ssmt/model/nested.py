@@ -1,0 +1,61 @@
+"""Nested subwords: what a network is told of the subwords within a subword. Ours, not the paper's.
+
+A large vocabulary gives whole words a vector each, and most of them come too seldom to learn it; a small one has them
+learn from many words, and leaves it to the layers to put words together. So the vocabulary can be large, and to the
+vector of each subword are added those of all shorter subwords that it contains: `▁ministers` has those of `▁minister`,
+`minister`, `ters` and others, which it shares with `▁minister` and `▁ministerial`.
+
+Shapes: V vocabulary, n subwords within one, D width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+SHORTEST = 2  # characters, a blank included: single letters say little
+MOST = 64  # of a subword: of more, the longest
+
+
+class NestedSubwords(nn.Module):
+    def __init__(self, subwords: Sequence[str], no_text: Collection[int], width: int) -> None:
+        """no_text: what stands for something else, such as `</s>`."""
+        super().__init__()
+        none = len(subwords)
+        within = subwords_within(subwords, no_text)
+        most = max(1, *map(len, within))
+        filled = [[*nested, *[none] * (most - len(nested))] for nested in within]
+        self.register_buffer("within", torch.tensor(filled), persistent=False)  # (V, n)
+        shares = torch.tensor([max(1, len(nested)) ** -0.5 for nested in within])
+        self.register_buffer("share", shares, persistent=False)  # (V,)
+        self.vectors = nn.Embedding(none + 1, width, padding_idx=none)  # the last: nothing
+        nn.init.normal_(self.vectors.weight, std=width**-0.5)
+        nn.init.zeros_(self.vectors.weight[none])
+
+    def forward(self, subwords: Tensor) -> Tensor:
+        """Sums over what is within each subword, as large as one vector. (...) -> (..., D)"""
+        within = self.get_buffer("within")[subwords]
+        none = self.vectors.num_embeddings - 1
+        flat = within.view(-1, within.shape[-1])
+        summed = F.embedding_bag(flat, self.vectors.weight, mode="sum", padding_idx=none)
+        return summed.view(*subwords.shape, -1) * self.get_buffer("share")[subwords].unsqueeze(-1)
+
+
+def subwords_within(subwords: Sequence[str], no_text: Collection[int]) -> list[list[int]]:
+    """For each subword, those shorter ones that it contains, longest first."""
+    id_of = {subword: id for id, subword in enumerate(subwords) if id not in no_text and len(subword) >= SHORTEST}
+
+    def of(subword: str) -> list[int]:
+        parts = {
+            subword[start:end]
+            for start in range(len(subword))
+            for end in range(start + SHORTEST, len(subword) + 1)
+            if end - start < len(subword)
+        }
+        found = sorted(parts & id_of.keys(), key=lambda part: (-len(part), part))
+        return [id_of[part] for part in found[:MOST]]
+
+    return [[] if id in no_text else of(subword) for id, subword in enumerate(subwords)]

@@ -1,0 +1,81 @@
+"""Nested subwords: what is within a subword, and what it adds to an input."""
+
+from __future__ import annotations
+
+import torch
+
+from ssmt.model.nested import MOST, NestedSubwords, subwords_within
+from tests.models import SOURCES, random_model, source_subwords, translator
+
+PIECES = ["<unk>", "</s>", "<unk>s", "▁minister", "▁", "▁ministers", "ter", "ters", "minister", "s", "rs"]
+PIECES += ["<2zu>", "2zu"]
+NO_TEXT = {0, 1, 11}
+
+
+def test_within_a_subword_are_the_shorter_ones_that_it_contains() -> None:
+    within = [[PIECES[id] for id in nested] for nested in subwords_within(PIECES, NO_TEXT)]
+    assert within[5] == ["▁minister", "minister", "ters", "ter", "rs"]  # and neither itself nor single characters
+    assert within[3] == ["minister", "ter"]
+    assert within[7] == ["ter", "rs"]
+    assert within[6] == within[4] == within[9] == []
+    assert within[11] == []  # a symbol is no text
+    assert within[2] == []  # nor is it part of one
+
+
+def test_of_very_many_the_longest_count() -> None:
+    pieces = ["</s>", *("ab" * length for length in range(1, MOST + 4))]
+    within = subwords_within(pieces, {0})[-1]
+    assert len(within) == MOST
+    assert within[0] == len(pieces) - 2
+    assert 1 not in within
+
+
+def test_the_input_is_the_sum_of_their_vectors_over_the_root_of_their_number() -> None:
+    nested = NestedSubwords(PIECES, NO_TEXT, width=6)
+    rows = subwords_within(PIECES, NO_TEXT)
+    found = nested(torch.tensor([[5, 3], [6, 7]]))
+    assert found.shape == (2, 2, 6)
+    for added, subword in zip(found.view(4, 6), (5, 3, 6, 7), strict=True):
+        vectors = [nested.vectors.weight[row] for row in rows[subword]]
+        expected = sum(vectors, torch.zeros(6)) / max(1, len(vectors)) ** 0.5
+        torch.testing.assert_close(added, expected)
+
+
+def test_nothing_within_stays_nothing_in_training() -> None:
+    nested = NestedSubwords(PIECES, NO_TEXT, width=4)
+    nested(torch.arange(len(PIECES))).square().sum().backward()
+    gradient = nested.vectors.weight.grad
+    assert gradient is not None
+    assert not gradient[-1].any()
+    assert not nested.vectors.weight[-1].any()
+    assert gradient[8].any()  # `minister`
+
+
+def test_an_encoder_reads_them_with_the_subword() -> None:
+    model, without = random_model(nested_subwords=True), random_model()
+    nested = model.encoder.embedding.nested
+    assert nested is not None
+    source = torch.tensor([source_subwords().encode([SOURCES[0]])[0]])
+    with torch.no_grad():
+        plain = model.encoder.embedding.tokens(source)
+        torch.testing.assert_close(model.encoder.embedding.unscaled(source), plain + nested(source))
+        assert nested(source).any()
+        model.load_state_dict(without.state_dict(), strict=False)
+        nested.vectors.weight.zero_()
+        torch.testing.assert_close(model.encode(source).states, without.encode(source).states)  # type: ignore[union-attr]
+
+
+def test_a_model_with_them_scores_what_it_finds_and_whatever_the_batch() -> None:
+    model = translator(random_model(nested_subwords=True))
+    together = model.translate(SOURCES, beam=4)
+    for source, text, score in zip(SOURCES, together.texts, together.scores, strict=True):
+        alone = model.translate([source], beam=4)
+        assert alone.texts == [text]
+        torch.testing.assert_close(alone.scores[0], score, rtol=1e-5, atol=1e-5)
+        torch.testing.assert_close(model.score([source], [text])[0], score, rtol=1e-4, atol=1e-4)
+
+
+def test_source_subwords_say_which_are_no_text() -> None:
+    subwords = source_subwords().with_tags(["<2zu>"])
+    assert {subwords.pieces[id] for id in subwords.no_text} >= {"<2zu>"}
+    assert len({*subwords.no_text}) == 4
