@@ -48,12 +48,15 @@ class System:
         return compose(PRESET, file, [*EVERY_SYSTEM, *self.settings, *budget, *more])
 
 
-BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords, with copies")
-ULM = System("ulm", ("model=ulm",), what="a Transformer on subwords of a unigram model, with copies")
-DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with copies")
+BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords, with copies and nested subwords")
+ULM = System(
+    "ulm", ("model=ulm",), what="a Transformer on subwords of a unigram model, with copies and nested subwords"
+)
+DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with both of these")
 SSMT = System(
     "ssmt",
-    what="ours, with n-gram inputs, a lexicon of BPE subwords by first character, layers over words first and copies",
+    what="ours, with n-gram inputs, a lexicon of BPE subwords by first character, layers over words first, copies and "
+    "nested subwords",
 )
 SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
 
@@ -61,15 +64,19 @@ NGRAMS = ("network.ngram_inputs=true",)
 CLASSES = ("network.lexicon_by_first_character=true",)
 NO_COPIES = ("network.copies=false",)
 NO_ALIGNMENT = ("training.alignment_weight=0",)
+SMALL_SOURCE = ("text.source_vocabulary=2000",)  # of which each comes often enough to be learnt alone
+NO_NESTED = ("network.nested_subwords=false",)  # the baselines share a vocabulary with their target, which stays
 # As the encoder: ours has one more layer, of which two are over words; and entries as many as subwords of `bpe`.
-AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000")
+AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000", *SMALL_SOURCE)
 
 # Table 4: the paper's five rows, and ours below them. Rows with one name are one run, decoded in several ways.
 _PAPERS = "ablation/lexicon-and-characters.yaml"
 ABLATION = {
-    "+BPEvocab −char (DPE), 2 models": System("dpe-paper", file="ablation/dpe.yaml"),
-    "+lexicon −char, 2 models": System("two-lexicon", file="ablation/segment-with-lexicon.yaml"),
-    "+lexicon +char, 2 models": System("two-mixture", file="ablation/segment-with-lexicon-and-characters.yaml"),
+    "+BPEvocab −char (DPE), 2 models": System("dpe-paper", SMALL_SOURCE, file="ablation/dpe.yaml"),
+    "+lexicon −char, 2 models": System("two-lexicon", SMALL_SOURCE, file="ablation/segment-with-lexicon.yaml"),
+    "+lexicon +char, 2 models": System(
+        "two-mixture", SMALL_SOURCE, file="ablation/segment-with-lexicon-and-characters.yaml"
+    ),
     "+lexicon −char, dynamic decoding": System("lexicon", AS_LARGE, "ablation/lexicon.yaml", search="dynamic"),
     "+lexicon +char (SSMT), dynamic decoding": System("mixture", AS_LARGE, _PAPERS, search="dynamic"),
     "the same, marginal decoding": System("mixture", AS_LARGE, _PAPERS, length_penalty=0.0, repetition_penalty=0.0),
@@ -79,10 +86,16 @@ ABLATION = {
     "and both of these": System("mixture-both", (*AS_LARGE, *NGRAMS, *CLASSES), _PAPERS),
     "`ssmt` of Table 3, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
     "`ssmt` of Table 3, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
+    "`ssmt` of Table 3, without nested subwords": replace(
+        SSMT, name="ssmt-unnested", settings=(*NO_NESTED, *SMALL_SOURCE)
+    ),
     "`ssmt` of Table 3": SSMT,
     "`bpe` of Table 3, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
     "`bpe` of Table 3, without an alignment": replace(
         BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)
+    ),
+    "`bpe` of Table 3, without nested subwords": replace(
+        BPE, name="bpe-unnested", settings=(*BPE.settings, *NO_NESTED)
     ),
     "`bpe` of Table 3": BPE,
 }

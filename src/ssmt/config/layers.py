@@ -48,10 +48,10 @@ NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of m
 # What differs from the fields' defaults, which are the paper's model.
 PRESETS: dict[str, Settings] = {
     "tiny": {
-        "text": {"source_vocabulary": 2000, "subword_vocabulary": 4000, "lexicon_size": 2000},
+        "text": {"source_vocabulary": 8000, "subword_vocabulary": 4000, "lexicon_size": 2000},
         "network": {
             **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
-            "copies": True,
+            **{"copies": True, "nested_subwords": True},
         },
         "training": {
             **{"learning_rate": 2e-3, "warmup_updates": 400},

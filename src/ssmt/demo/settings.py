@@ -16,7 +16,10 @@ CORPUS = "corpus"  # its directory, beside those of the models
 
 _BOTH: Mapping[str, Mapping[str, Any]] = {
     "text": {"source_vocabulary": 1000},
-    "network": {"width": 96, "heads": 4, "encoder_layers": 2, "copies": False},  # its languages share no word
+    "network": {
+        **{"width": 96, "heads": 4, "encoder_layers": 2, "nested_subwords": False},
+        "copies": False,  # its languages share no word
+    },
     "training": {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
