@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
 import torch
 
-from ssmt.model.nested import MOST, NestedSubwords, subwords_within
+from ssmt.model.nested import LONGEST, MOST, NestedSubwords, subwords_within
 from tests.models import SOURCES, random_model, source_subwords, translator
 
 PIECES = ["<unk>", "</s>", "<unk>s", "▁minister", "▁", "▁ministers", "ter", "ters", "minister", "s", "rs"]
 PIECES += ["<2zu>", "2zu"]
 NO_TEXT = {0, 1, 11}
+
+
+@dataclass
+class Vocabulary:
+    pieces: Sequence[str]
+    no_text: Collection[int]
 
 
 def test_within_a_subword_are_the_shorter_ones_that_it_contains() -> None:
@@ -23,26 +32,27 @@ def test_within_a_subword_are_the_shorter_ones_that_it_contains() -> None:
 
 
 def test_of_very_many_the_longest_count() -> None:
-    pieces = ["</s>", *("ab" * length for length in range(1, MOST + 4))]
+    letters = [chr(ord("a") + place) for place in range(14)]
+    pieces = ["</s>", *("".join(letters[a:b]) for a in range(13) for b in range(a + 2, 15)), "".join(letters)]
     within = subwords_within(pieces, {0})[-1]
     assert len(within) == MOST
-    assert within[0] == len(pieces) - 2
-    assert 1 not in within
+    assert {len(pieces[id]) for id in within} == {4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
+    assert subwords_within(["x" * 100_000, "x" * LONGEST, "x" * (LONGEST + 1)], ())[0] == [1]
 
 
-def test_the_input_is_the_sum_of_their_vectors_over_the_root_of_their_number() -> None:
-    nested = NestedSubwords(PIECES, NO_TEXT, width=6)
+def test_the_input_is_the_sum_of_their_vectors_over_the_root_of_its_length() -> None:
+    nested = NestedSubwords(Vocabulary(PIECES, NO_TEXT), width=6)
     rows = subwords_within(PIECES, NO_TEXT)
     found = nested(torch.tensor([[5, 3], [6, 7]]))
     assert found.shape == (2, 2, 6)
     for added, subword in zip(found.view(4, 6), (5, 3, 6, 7), strict=True):
         vectors = [nested.vectors.weight[row] for row in rows[subword]]
-        expected = sum(vectors, torch.zeros(6)) / max(1, len(vectors)) ** 0.5
+        expected = sum(vectors, torch.zeros(6)) / len(PIECES[subword]) ** 0.5
         torch.testing.assert_close(added, expected)
 
 
 def test_nothing_within_stays_nothing_in_training() -> None:
-    nested = NestedSubwords(PIECES, NO_TEXT, width=4)
+    nested = NestedSubwords(Vocabulary(PIECES, NO_TEXT), width=4)
     nested(torch.arange(len(PIECES))).square().sum().backward()
     gradient = nested.vectors.weight.grad
     assert gradient is not None

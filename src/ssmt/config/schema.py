@@ -178,7 +178,9 @@ class NetworkConfig(Section):
         False, description="add to each target character read the embeddings of lexicon entries that end with it"
     )
     nested_subwords: bool = Field(
-        False, description="add to each source subword the embeddings of the shorter subwords within it"
+        False,
+        description="add to each subword read, of the source and of the baselines' target, the embeddings of the "
+        "shorter subwords within it",
     )
     dropout: float = Field(0.1, ge=0, lt=1, description="dropout of embeddings, residual branches and segment scores")
     norm: Literal["pre", "post"] = Field("pre", description="layer norm before (pre) or after (post) each branch")

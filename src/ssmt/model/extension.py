@@ -62,7 +62,7 @@ def begin_with(network: TranslationModel, other: TranslationModel, parts: Sequen
             new = [row for row, symbol in enumerate(symbols) if not is_known(symbol)]
             if kind == "copied":
                 begun[new] = state[name][new]
-            elif kind in ("ngrams", "nested"):
+            elif kind in ("ngrams", "nested", "nested target"):
                 begun[new] = 0.0
             elif name.endswith(".bias") and new:  # all new ones together weigh about as one of what they are made of
                 begun[new] -= math.log1p(len(new))

@@ -11,32 +11,49 @@ Shapes: V vocabulary, n subwords within one, D width.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-SHORTEST = 2  # characters, a blank included: single letters say little
+from ssmt.config import NetworkConfig
+
+SHORTEST, LONGEST = 2, 16  # characters, a blank included: single letters say little, and no usual subword is longer
 MOST = 64  # of a subword: of more, the longest
 
 
+class Subwords(Protocol):
+    @property
+    def pieces(self) -> Sequence[str]:
+        """In the order of their ids."""
+
+    @property
+    def no_text(self) -> Collection[int]:
+        """The ids of what stands for something else, such as `</s>`."""
+
+
 class NestedSubwords(nn.Module):
-    def __init__(self, subwords: Sequence[str], no_text: Collection[int], width: int) -> None:
-        """no_text: what stands for something else, such as `</s>`."""
+    def __init__(self, subwords: Subwords, width: int) -> None:
         super().__init__()
-        none = len(subwords)
-        within = subwords_within(subwords, no_text)
+        none = len(subwords.pieces)
+        within = subwords_within(subwords.pieces, subwords.no_text)
         most = max(1, *map(len, within))
         filled = [[*nested, *[none] * (most - len(nested))] for nested in within]
         self.register_buffer("within", torch.tensor(filled), persistent=False)  # (V, n)
-        shares = torch.tensor([max(1, len(nested)) ** -0.5 for nested in within])
+        # By the subword's length: by how many it contains, a new subword within it would change what is known of it.
+        shares = torch.tensor([len(subword) ** -0.5 if subword else 1.0 for subword in subwords.pieces])
         self.register_buffer("share", shares, persistent=False)  # (V,)
         self.vectors = nn.Embedding(none + 1, width, padding_idx=none)  # the last: nothing
         nn.init.normal_(self.vectors.weight, std=width**-0.5)
         nn.init.zeros_(self.vectors.weight[none])
 
+    @classmethod
+    def of(cls, subwords: Subwords, config: NetworkConfig) -> NestedSubwords | None:
+        return cls(subwords, config.width) if config.nested_subwords else None
+
     def forward(self, subwords: Tensor) -> Tensor:
-        """Sums over what is within each subword, as large as one vector. (...) -> (..., D)"""
+        """What is added to the vector of each. (...) -> (..., D)"""
         within = self.get_buffer("within")[subwords]
         none = self.vectors.num_embeddings - 1
         flat = within.view(-1, within.shape[-1])
@@ -50,10 +67,9 @@ def subwords_within(subwords: Sequence[str], no_text: Collection[int]) -> list[l
 
     def of(subword: str) -> list[int]:
         parts = {
-            subword[start:end]
-            for start in range(len(subword))
-            for end in range(start + SHORTEST, len(subword) + 1)
-            if end - start < len(subword)
+            subword[start : start + length]
+            for length in range(SHORTEST, min(LONGEST, len(subword) - 1) + 1)
+            for start in range(len(subword) - length + 1)
         }
         found = sorted(parts & id_of.keys(), key=lambda part: (-len(part), part))
         return [id_of[part] for part in found[:MOST]]

@@ -15,6 +15,7 @@ from ssmt.config import Config
 from ssmt.model.body import Memory
 from ssmt.model.copies import SubwordCopies, Units
 from ssmt.model.layers import Embedding
+from ssmt.model.nested import NestedSubwords
 from ssmt.model.transformer import Decoder, Encoder
 from ssmt.model.translation import Loss, TranslationModel
 from ssmt.text.batch import Batch
@@ -29,6 +30,7 @@ class SubwordTransformer(TranslationModel):
     ROWS: ClassVar[Mapping[str, RowKind]] = {
         SHARED: "source",
         "encoder.embedding.nested.vectors.weight": "nested",
+        "decoder.embedding.nested.vectors.weight": "nested target",
         ORIGINAL: "target",
         "copies.pointer.bias": "copied",
     }
@@ -38,7 +40,8 @@ class SubwordTransformer(TranslationModel):
         self.smoothing = config.training.label_smoothing
         source, target = vocabulary.source, vocabulary.target
         self.encoder = Encoder(source, config.network)
-        self.decoder = Decoder(Embedding(len(target), config.network, target.pad), config.network)
+        nested = NestedSubwords.of(target, config.network)
+        self.decoder = Decoder(Embedding(len(target), config.network, target.pad, nested=nested), config.network)
         self.copies = SubwordCopies(vocabulary, config.network) if config.network.copies else None
         if vocabulary.shared:
             self.encoder.embedding.tokens = self.decoder.embedding.tokens

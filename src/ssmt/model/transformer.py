@@ -41,7 +41,7 @@ class Encoder(nn.Module):
     def __init__(self, subwords: SourceSubwords, config: NetworkConfig) -> None:
         super().__init__()
         self.padding = subwords.pad
-        nested = NestedSubwords(subwords.pieces, subwords.no_text, config.width) if config.nested_subwords else None
+        nested = NestedSubwords.of(subwords, config)
         self.embedding = Embedding(len(subwords), config, subwords.pad, nested=nested)
         self.layers = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()

@@ -7,7 +7,7 @@ front. Every single character is a piece, so that any segment can be spelt.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -65,6 +65,11 @@ class Pieces:
         longer = sorted(new, key=lambda piece: (-counts[piece], piece))
         chosen = [*before, *singles, *longer[:room]]
         return cls(chosen, [counts[piece] for piece in chosen])
+
+    @property
+    def no_text(self) -> Collection[int]:
+        """The ids of what stands for something else."""
+        return range(len(SPECIALS))
 
     def __len__(self) -> int:
         return len(self.pieces)

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 Many = Sequence[npt.ArrayLike]  # ids of many lines
 NO_UNIT = ABSENT
 # Symbols that networks have rows for; `ngrams` are lexicon entries as inputs, which are added to those of characters,
-# `nested` the source's subwords within others, and `copied` the source's subwords as outputs.
-RowKind = Literal["source", "target", "entries", "ngrams", "nested", "copied"]
+# `nested` are subwords within others, and `copied` the source's subwords as outputs.
+RowKind = Literal["source", "target", "entries", "ngrams", "nested", "nested target", "copied"]
 
 
 class SourceSubwords(Protocol):
@@ -300,8 +300,8 @@ class SubwordVocabulary(BothSides):
         return segments_of_pieces(self._pieces_of(ids))
 
     def _pieces_of(self, ids: Iterable[int]) -> list[str]:
-        specials = (self.target.unk, self.target.eos, self.target.pad, *self.target.tags.values())
-        return [self.target.pieces[id] for id in ids if id not in specials]
+        no_text = self.target.no_text
+        return [self.target.pieces[id] for id in ids if id not in no_text]
 
     @property
     def unit_count(self) -> int:
