@@ -37,7 +37,11 @@ def test_of_very_many_the_longest_count() -> None:
     within = subwords_within(pieces, {0})[-1]
     assert len(within) == MOST
     assert {len(pieces[id]) for id in within} == {4, 5, 6, 7, 8, 9, 10, 11, 12, 13}
-    assert subwords_within(["x" * 100_000, "x" * LONGEST, "x" * (LONGEST + 1)], ())[0] == [1]
+
+
+def test_what_is_too_long_for_a_subword_contains_nothing() -> None:
+    pieces = ["x" * 10_000_000, "x" * LONGEST, "x" * (LONGEST - 1)]
+    assert subwords_within(pieces, ()) == [[], [2], []]
 
 
 def test_the_input_is_the_sum_of_their_vectors_over_the_root_of_its_length() -> None:

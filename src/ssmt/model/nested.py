@@ -19,8 +19,9 @@ from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 
-SHORTEST, LONGEST = 2, 16  # characters, a blank included: single letters say little, and no usual subword is longer
-MOST = 64  # of a subword: of more, the longest
+SHORTEST = 2  # characters of what is within, a blank included: single letters say little
+LONGEST = 32  # characters of what contains others: no subword of words is longer
+MOST = 64  # within one: of more, the longest
 
 
 class Subwords(Protocol):
@@ -68,10 +69,10 @@ def subwords_within(subwords: Sequence[str], no_text: Collection[int]) -> list[l
     def of(subword: str) -> list[int]:
         parts = {
             subword[start : start + length]
-            for length in range(SHORTEST, min(LONGEST, len(subword) - 1) + 1)
+            for length in range(SHORTEST, len(subword))
             for start in range(len(subword) - length + 1)
         }
         found = sorted(parts & id_of.keys(), key=lambda part: (-len(part), part))
         return [id_of[part] for part in found[:MOST]]
 
-    return [[] if id in no_text else of(subword) for id, subword in enumerate(subwords)]
+    return [of(subword) if id not in no_text and len(subword) <= LONGEST else [] for id, subword in enumerate(subwords)]
