@@ -48,7 +48,7 @@ NOT_YAML = (yaml.YAMLError, ValueError, RecursionError)  # yaml lets a date of m
 # What differs from the fields' defaults, which are the paper's model.
 PRESETS: dict[str, Settings] = {
     "tiny": {
-        "text": {"source_vocabulary": 8000, "subword_vocabulary": 4000, "lexicon_size": 2000},
+        "text": {"source_vocabulary": 8000, "subword_vocabulary": 8000, "lexicon_size": 2000},
         "network": {
             **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
             **{"copies": True, "nested_subwords": True},
