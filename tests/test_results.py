@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from ssmt.config import Config
 from ssmt.errors import UserError
 
 ROOT = Path(__file__).parents[1]
@@ -185,6 +186,28 @@ def test_the_papers_numbers_are_those_of_its_tables() -> None:
         [[23.7], [26.2]],
         [[23.1], [26.4]],
     ]
+
+
+def test_a_run_that_finishes_while_others_are_archived_is_archived_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, run = module("archive"), Path("20-minutes/ss/ssmt-1")
+    (tmp_path / "output" / run / "measured").mkdir(parents=True)
+    (tmp_path / "output" / run / "config.json").write_text(Config().model_dump_json())
+    (tmp_path / "output" / run / "log.jsonl").write_text('{"update": 1, "valid_bits_per_character": 2.0}\n')
+    whole_files = archive._whole_files
+    monkeypatch.setattr(archive, "_whole_files", lambda root: iter(list(whole_files(root))))
+    plain = archive._copy
+
+    def finishes(*arguments: Path) -> None:
+        (tmp_path / "output" / run / "measured" / "run.json").write_text("{}")
+        plain(*arguments)
+
+    monkeypatch.setattr(archive, "_copy", finishes)
+    (tmp_path / "output" / "evaluated").mkdir()
+    (tmp_path / "output" / "evaluated" / "x.json").write_text("{}")
+    archive.store(tmp_path / "output", tmp_path / "archive")
+    assert (tmp_path / "archive" / run / "log.jsonl").read_text()
 
 
 def test_an_archive_learns_the_texts_of_later_calls(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def store(output: Path, archive: Path) -> None:
         run = measured.parents[1]
         name = run.relative_to(output)
         if not (archive / name / LOG).exists():
+            (archive / name).mkdir(parents=True, exist_ok=True)  # a run can finish meanwhile
             config = load_config(run).model_copy(update={"data": DataConfig()})  # whose paths are of one machine
             with open_for_writing(archive / name / CONFIG) as stream:
                 stream.write(config.model_dump_json(indent=1) + "\n")
