@@ -138,6 +138,13 @@ def test_rows_of_one_name_have_one_run() -> None:
         assert configs.setdefault(system.name, system.config(60, 1)) == system.config(60, 1)
 
 
+def test_tuning_sentences_are_spread_over_the_whole_text() -> None:
+    spread = module("work").spread
+    assert spread([str(line) for line in range(10)], 4) == ["0", "2", "5", "7"]
+    assert spread(["a", "b"], 4) == ["a", "b"]
+    assert spread([], 4) == []
+
+
 def test_the_length_penalty_is_that_of_the_nearest_length() -> None:
     nearest_length = module("work").nearest_length
     assert nearest_length({1.0: 0.8, 2.0: 0.97, 3.0: 1.04}) == 2.0

@@ -100,9 +100,10 @@ ABLATION = {
     "`bpe` of Table 3": BPE,
 }
 
-# A model's length penalty where it is chosen on the validation text, and how many of its sentences are translated.
+# A model's length penalty where it is chosen on the validation text, and how many of its sentences are translated,
+# evenly spread: the texts are whole documents, of which the first are no sample.
 LENGTH_PENALTIES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-TUNING_SENTENCES = 200
+TUNING_SENTENCES = 400
 
 # Table 7.
 BEAMS = (1, 3, 5, 7, 10)

@@ -219,13 +219,19 @@ def _length_of_validation(job: Translate, place: Place, translator: Translator) 
     """What is shorter than its reference has a lower chrF and BLEU for that alone, and models differ in how soon they
     end: so each is compared at the length that fits."""
     sources, references = (
-        lines[: systems.TUNING_SENTENCES] for lines in read_parallel(*place.validation_files(job.language))
+        spread(lines, systems.TUNING_SENTENCES) for lines in read_parallel(*place.validation_files(job.language))
     )
     lengths = {
         penalty: words_in(_translated(job, translator, sources, penalty)) / words_in(references)
         for penalty in systems.LENGTH_PENALTIES
     }
     return {"length_penalty": nearest_length(lengths), "validation_lengths": lengths}
+
+
+def spread(lines: Sequence[str], most: int) -> list[str]:
+    """So many of them, at even distances, in their order; all of them if they are fewer."""
+    chosen = min(most, len(lines))
+    return [lines[place * len(lines) // chosen] for place in range(chosen)]
 
 
 def nearest_length(lengths: Mapping[float, float]) -> float:
