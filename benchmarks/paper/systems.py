@@ -103,7 +103,7 @@ ABLATION = {
 # A model's length penalty where it is chosen on the validation text, and how many of its sentences are translated,
 # evenly spread: the texts are whole documents, of which the first are no sample.
 LENGTH_PENALTIES = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0)
-TUNING_SENTENCES = 400
+TUNING_SENTENCES = 300
 
 # Table 7.
 BEAMS = (1, 3, 5, 7, 10)
