@@ -5,8 +5,9 @@
                                  [--archive benchmarks/archive]
 
 DATA has train, dev and test for each language (DATA/ss/train.en, DATA/ss/train.ss and so on) and gold morphemes
-(DATA/morphology/ss.sentences.tsv). Two models train side by side, with one thread each; --minutes are of CPU time, so
-that other work on the machine changes nothing. What is done is never done again: stopped in any way, the same command
+(DATA/morphology/ss.sentences.tsv); for Zulu, where it is there, a text of another kind (DATA/zu/flores.dev.en). Two
+models train side by side, with one thread each; --minutes are of CPU time, so that other work on the machine changes
+nothing. What is done is never done again: stopped in any way, the same command
 goes on. The document is written from what DIR holds, also while another call trains, with --document-only.
 --archive keeps the results without the models, and what is in it is not done again on another machine either.
 """
@@ -57,7 +58,7 @@ def main() -> None:
     )
     place = Place(arguments.data, arguments.output)
     try:
-        plan = plan_of(options, arguments.tables, arguments.languages)
+        plan = plan_of(options, arguments.tables, arguments.languages, place.languages_with_aside())
         if arguments.archive:
             archive.restore(arguments.archive, arguments.output)
         complete = arguments.document_only or do_jobs(plan, place, arguments.processes, arguments.archive)

@@ -224,8 +224,8 @@ def data_of_results(tmp_path: Path, toy_pairs: list[Pair]) -> Path:
     (tmp_path / "data" / "morphology").mkdir(parents=True)
     parts = {"train": [pair for row, pair in enumerate(toy_pairs) if row % 6], "dev": toy_pairs[::6]}
     parts["test"] = toy_pairs[3::6]
-    for language in ("ss", "zu"):
-        for part, pairs in parts.items():
+    for language, own_parts in {"ss": parts | {"other": toy_pairs[1::6]}, "zu": parts}.items():
+        for part, pairs in own_parts.items():
             for ending, side in zip(("en", language), zip(*pairs, strict=True), strict=True):
                 path = tmp_path / "data" / language / f"{part}.{ending}"
                 path.parent.mkdir(exist_ok=True)
@@ -237,7 +237,13 @@ def data_of_results(tmp_path: Path, toy_pairs: list[Pair]) -> Path:
 
 @pytest.fixture
 def fewer_results(module: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    smaller = {"HEADLINE": ("ss",), "MORPHOLOGY": ("ss",), "BEAMS": (1, 2), "BEAM_SENTENCES": 3}
+    smaller = {
+        "HEADLINE": ("ss",),
+        "ASIDE": {"ss": "other"},
+        "MORPHOLOGY": ("ss",),
+        "BEAMS": (1, 2),
+        "BEAM_SENTENCES": 3,
+    }
     smaller |= {"SUBSET_SIZE": 4, "GRID_LAYERS": (1,), "GRID_VOCABULARIES": (60,), "LENGTH_PENALTIES": (1.0, 2.0)}
     rows = list(module("paper.systems").ABLATION.items())
     smaller["ABLATION"] = dict([rows[0], *rows[4:7], rows[-1]])
@@ -290,6 +296,19 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     assert re.search(r"`mbr`, .* 50 samples: chrF \d", text)
     assert [row[2] for row in rows_below(text, "Table 3")[1:]] == ["12", "12", *["not run"] * 4]
     assert [row[4] for row in rows_below(text, "The headline")[1:]][:2] != ["not run"] * 2
+    assert [row[0:4:3] for row in rows_below(text, "Text of another kind")[1:]] == [
+        ["Swati", "chrF"],
+        ["Swati", "BLEU"],
+    ]
+    assert "not run" not in str(rows_below(text, "Text of another kind"))
+    penalties = {
+        split: {
+            json.loads(path.read_text())["length_penalty"]
+            for path in output.glob(f"60-minutes/ss/bpe-1/measured/{split}.*")
+        }
+        for split in ("test", "other")
+    }
+    assert penalties["test"] == penalties["other"], "that of the validation text"
 
     shutil.rmtree(page.parent)
     page.parent.mkdir()

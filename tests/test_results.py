@@ -67,6 +67,18 @@ def test_jobs_come_once_and_after_what_they_need() -> None:
     assert len(set(results)) == len(results), "each has a file of its own"
 
 
+def test_text_of_another_kind_is_translated_where_there_is_some() -> None:
+    plan = module("plan")
+    options = plan.Options(seeds=(1,))
+    with_it, without = (plan.plan_of(options, ["headline"], with_aside=languages).jobs for languages in (["zu"], []))
+    more = [job for job in with_it if job not in without]
+    assert [(job.language, job.split, job.run.system) for job in more] == [
+        ("zu", "flores.dev", "bpe"),
+        ("zu", "flores.dev", "ssmt"),
+    ]
+    assert all(job.tuned_as in without for job in more), "by the penalty of the test text's job"
+
+
 def test_every_table_alone_is_part_of_the_whole() -> None:
     whole = set(plan_of().jobs)
     parts = [set(plan_of(table).jobs) for table in module("plan").TABLES]

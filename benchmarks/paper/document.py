@@ -9,7 +9,7 @@ from pathlib import Path
 
 from paper import plan, systems
 from paper.figures import figure3, figure4
-from paper.headline import curves, headline, in_short
+from paper.headline import aside, curves, headline, in_short
 from paper.kept import Kept
 from paper.page import BPE, PREFIX, Page
 from paper.plan import Train
@@ -83,6 +83,7 @@ PARTS: dict[str, Callable[[Page], str]] = {
     "in-short": in_short,
     "headline": headline,
     "curves": curves,
+    "aside": aside,
     "table-3": table3,
     "table-4": table4,
     "tables-5-and-6": tables5and6,

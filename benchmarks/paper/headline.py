@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+
 from paper import plan, systems
 from paper.page import BPE, METRICS, NOT_RUN, SSMT, Page, signatures, spread
-from paper.plan import Options
+from paper.plan import Options, Translate
 from ssmt.evaluation import plots
 from ssmt.evaluation.tables import Cell, Table, markdown
 from ssmt.evaluation.translation import SIGNIFICANCE_LEVEL, TranslationReport
@@ -47,46 +49,61 @@ def _who_is_ahead(page: Page, metric: str) -> str:
     return f"{metric}, {page.budget}: `{SSMT}` is {'; '.join(said)}." if said else ""
 
 
+Cells = Callable[[Options], Mapping[tuple[str, int, str], Translate]]  # by language, seed and system
+
+
 def headline(page: Page) -> str:
+    first = next(iter(page.reports.values()), None)
+    return _compared(page, plan.headline, systems.HEADLINE, signatures(first))
+
+
+def aside(page: Page) -> str:
+    return _compared(page, plan.aside, tuple(systems.ASIDE), [])
+
+
+def _compared(page: Page, cells: Cells, languages: Sequence[str], more_notes: Sequence[str]) -> str:
+    """SSMT against BPE, by language, budget and metric."""
     rows = []
     for options in page.budgets:
-        for language, metric in ((language, metric) for language in systems.HEADLINE for metric in METRICS):
-            by_seed = {seed: _of_seed(page, options, language, seed) for seed in options.seeds}
+        jobs = cells(options)
+        for language in languages:
+            by_seed = {seed: _of_seed(page, jobs, language, seed) for seed in options.seeds}
             reports = {seed: report for seed, report in by_seed.items() if report is not None}
-            values = {
-                name: [report[name, metric].score for report in reports.values() if name in report.systems]
-                for name in (BPE, SSMT)
-            }
-            gains = [
-                f"{report[SSMT, metric].score - report[BPE, metric].score:+.1f} (seed {seed}, "
-                f"p = {report[SSMT, metric].p_value:.3f})"
-                for seed, report in reports.items()
-                if {BPE, SSMT} <= {*report.systems}
-            ]
-            rows.append(
-                (
-                    Cell(systems.LANGUAGES[language]),
-                    Cell(next((f"{report.sentences:,}" for report in reports.values()), NOT_RUN)),
-                    Cell(f"{options.minutes:g}"),
-                    Cell(metric),
-                    *(Cell(spread(values[name])) for name in (BPE, SSMT)),
-                    Cell(", ".join(gains) or NOT_RUN),
+            for metric in METRICS:
+                values = {
+                    name: [report[name, metric].score for report in reports.values() if name in report.systems]
+                    for name in (BPE, SSMT)
+                }
+                gains = [
+                    f"{report[SSMT, metric].score - report[BPE, metric].score:+.1f} (seed {seed}, "
+                    f"p = {report[SSMT, metric].p_value:.3f})"
+                    for seed, report in reports.items()
+                    if {BPE, SSMT} <= {*report.systems}
+                ]
+                rows.append(
+                    (
+                        Cell(systems.LANGUAGES[language]),
+                        Cell(next((f"{report.sentences:,}" for report in reports.values()), NOT_RUN)),
+                        Cell(f"{options.minutes:g}"),
+                        Cell(metric),
+                        *(Cell(spread(values[name])) for name in (BPE, SSMT)),
+                        Cell(", ".join(gains) or NOT_RUN),
+                    )
                 )
-            )
     columns = ("English to", "sentences", "CPU minutes", "", f"`{BPE}`", f"`{SSMT}`", "difference")
     notes = (
         "Mean of the seeds, with the lowest and the highest where there are several.",
-        *_lengths(page),
-        *signatures(next(iter(page.reports.values()), None)),
+        *_lengths(page, cells),
+        *more_notes,
     )
     return markdown(Table(columns, tuple(rows), "", notes))
 
 
-def _lengths(page: Page) -> list[str]:
+def _lengths(page: Page, cells: Cells) -> list[str]:
     """What is shorter has a lower chrF and BLEU for that alone."""
     said = []
     for options in page.budgets:
-        lengths = {key: page.kept.length(job) for key, job in plan.headline(options).items()}
+        lengths = {key: page.kept.length(job) for key, job in cells(options).items()}
         for language, seed in dict.fromkeys((language, seed) for language, seed, _ in lengths):
             of_systems = {name: lengths[language, seed, name] for name in (BPE, SSMT)}
             listed = [f"`{name}` {100 * length:.0f}" for name, length in of_systems.items() if length is not None]
@@ -96,10 +113,10 @@ def _lengths(page: Page) -> list[str]:
     return [f"Words written for 100 of the references: {'; '.join(said)}."] if said else []
 
 
-def _of_seed(page: Page, options: Options, language: str, seed: int) -> TranslationReport | None:
-    jobs = {
-        name: job for (of, of_seed, name), job in plan.headline(options).items() if (of, of_seed) == (language, seed)
-    }
+def _of_seed(
+    page: Page, cells: Mapping[tuple[str, int, str], Translate], language: str, seed: int
+) -> TranslationReport | None:
+    jobs = {name: job for (of, of_seed, name), job in cells.items() if (of, of_seed) == (language, seed)}
     return page.kept.comparison(jobs, BPE)
 
 

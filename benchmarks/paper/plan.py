@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -77,7 +77,7 @@ class Job(ABC):
     def result(self, output: Path) -> Path: ...
 
     @property
-    def needs(self) -> tuple[Train, ...]:
+    def needs(self) -> tuple[Job, ...]:
         return ()
 
 
@@ -105,7 +105,8 @@ class Train(OfRun):
 @dataclass(frozen=True)
 class Translate(OfRun):
     """`sentences`: the first of the text; none: all. `tuned`: by the length penalty with which the run's model comes
-    nearest to as many words as the references of the validation text have."""
+    nearest to as many words as the references of the validation text have; `tuned_as`: by the penalty that was found
+    for that job."""
 
     split: str
     search: str | None
@@ -114,6 +115,7 @@ class Translate(OfRun):
     repetition_penalty: float | None = None
     sentences: int | None = None
     tuned: bool = False
+    tuned_as: Translate | None = None
 
     @property
     def name(self) -> str:
@@ -139,7 +141,7 @@ class Translate(OfRun):
             for name, value in given.items()
             if f"{name}_penalty" in search.own_options
         }
-        return values | ({"length": "tuned"} if self.tuned else {})
+        return values | ({"length": "tuned"} if self.tuned or self.tuned_as else {})
 
     def result(self, output: Path) -> Path:
         parts = [self.split, self.search_name]
@@ -149,8 +151,8 @@ class Translate(OfRun):
         return self.run.measured(output, ".".join(parts))
 
     @property
-    def needs(self) -> tuple[Train, ...]:
-        return (Train(self.run),)
+    def needs(self) -> tuple[Job, ...]:
+        return (Train(self.run), *([self.tuned_as] if self.tuned_as else []))
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ class Segment(OfRun):
         return self.run.measured(output, "morphemes")
 
     @property
-    def needs(self) -> tuple[Train, ...]:
+    def needs(self) -> tuple[Job, ...]:
         return (Train(self.run),)
 
 
@@ -212,6 +214,15 @@ def headline(options: Options) -> dict[tuple[str, int, str], Translate]:
     return {
         (language, seed, system.name): translation(system, run_of(system, language, options, seed), options.split, True)
         for seed, language, system in product(options.seeds, systems.HEADLINE, (systems.BPE, systems.SSMT))
+    }
+
+
+def aside(options: Options) -> dict[tuple[str, int, str], Translate]:
+    """The same models on text of other kinds, by language, seed and system."""
+    return {
+        (language, seed, system): replace(job, split=systems.ASIDE[language], tuned=False, tuned_as=job)
+        for (language, seed, system), job in headline(options).items()
+        if language in systems.ASIDE
     }
 
 
@@ -289,8 +300,12 @@ class Plan:
 
 
 def plan_of(
-    options: Options, tables: Sequence[str] = TABLES, languages: Collection[str] = tuple(systems.LANGUAGES)
+    options: Options,
+    tables: Sequence[str] = TABLES,
+    languages: Collection[str] = tuple(systems.LANGUAGES),
+    with_aside: Collection[str] = tuple(systems.ASIDE),
 ) -> Plan:
+    """`with_aside`: the languages that have text of other kinds."""
     chosen: dict[Job, None] = {}
     partners: dict[Train, Train] = {}
 
@@ -305,12 +320,15 @@ def plan_of(
 
     compared = (systems.BPE.name, systems.SSMT.name)
     morphemes = tables5and6(options) if "5+6" in tables else {}
+    others = {key: job for key, job in aside(options).items() if "headline" in tables and job.language in with_aside}
     for language in systems.HEADLINE:
         if "headline" in tables or "3" in tables:
             add(job for (of, seed, _), job in headline(options).items() if (of, seed) == (language, options.seed))
+        add(job for (of, seed, _), job in others.items() if (of, seed) == (language, options.seed))
         add(job for (of, system), job in morphemes.items() if of == language and system in compared)
     if "headline" in tables:
         add(headline(options).values())
+        add(others.values())
     if "3" in tables:
         add(table3(options).values())
     add(morphemes.values())

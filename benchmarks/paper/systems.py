@@ -14,6 +14,7 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 LANGUAGES = {"ss": "Swati", "zu": "Zulu", "xh": "Xhosa", "fi": "Finnish", "tn": "Tswana", "af": "Afrikaans"}
 HEADLINE = ("ss", "zu", "xh")  # what is trained first, with every seed
 MORPHOLOGY = ("ss", "zu", "xh")  # languages with gold morphemes of sentences
+ASIDE = {"zu": "flores.dev"}  # text of other kinds than training's, where the data has it, for the headline's models
 ABLATION_LANGUAGE, BEAM_LANGUAGE, SUBSET_LANGUAGE, GRID_LANGUAGE = "ss", "zu", "zu", "ss"  # the paper's
 
 PRESET = "tiny"

@@ -51,6 +51,14 @@ class Place:
             *(self.data / language / f"{part}.{end}" for part in ("train", "dev") for end in (SOURCE, language))
         )
 
+    def languages_with_aside(self) -> list[str]:
+        """Those for which there is text of other kinds than the training text's."""
+        return [
+            language
+            for language, name in systems.ASIDE.items()
+            if all((self.data / language / f"{name}.{end}").exists() for end in (SOURCE, language))
+        ]
+
     def validation_files(self, language: str) -> tuple[Path, Path]:
         return self.data / language / f"dev.{SOURCE}", self.data / language / f"dev.{language}"
 
@@ -194,7 +202,7 @@ def translate(job: Translate, place: Place) -> dict[str, Any]:
         lines[: job.sentences] for lines in read_parallel(*place.test_files(job.language, job.split))
     )
     translator = Translator.load(job.run.directory(place.output), DEVICE)
-    tuned = _length_of_validation(job, place, translator) if job.tuned else None
+    tuned = _length_penalty(job, place, translator)
     begun = time.process_time()
     texts = _translated(job, translator, sources, tuned["length_penalty"] if tuned else job.length_penalty)
     seconds = time.process_time() - begun
@@ -213,6 +221,13 @@ def _translated(
         repetition_penalty=job.repetition_penalty,
     )
     return [translation.text for translation in translated]
+
+
+def _length_penalty(job: Translate, place: Place, translator: Translator) -> dict[str, Any] | None:
+    """That of a job which is tuned."""
+    if job.tuned_as:
+        return {"length_penalty": read_json(job.tuned_as.result(place.output))["length_penalty"]}
+    return _length_of_validation(job, place, translator) if job.tuned else None
 
 
 def _length_of_validation(job: Translate, place: Place, translator: Translator) -> dict[str, Any]:
