@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from ssmt.config import Config
 from ssmt.errors import UserError
+from ssmt.model.dropout import LEVELS, Dropout
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import Loss
 from ssmt.text.batch import Batch
@@ -343,6 +344,30 @@ def test_an_interrupted_run_cools_down_as_one_that_was_not(
     assert rates == pytest.approx([rate * part for rate, part in zip(without, parts, strict=True)])
     one, other = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "broken"))
     assert all(torch.equal(one[name], other[name]) for name in one)
+
+
+def test_dropout_grows_by_passes_over_the_data_also_when_interrupted(
+    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The updates see it, not only the settings: recorded is what the layers drop when an update begins."""
+    dropped: list[set[float]] = []
+    plain = Trainer._update
+
+    def recording(self: Trainer, batches: list[Batch], characters: int, rate: float) -> None:
+        layers = [module for module in self.network.modules() if isinstance(module, Dropout)]
+        dropped.append({layer.dropped / LEVELS for layer in layers})
+        plain(self, batches, characters, rate)
+
+    monkeypatch.setattr(Trainer, "_update", recording)
+    settings = {"last_dropout": 0.5, "dropout_epochs": 2.0, "batch_characters": 300, "chrf_sentences": 0}
+    for most in (4, 10_000):  # the first session ends within the first epoch
+        trainer = trainer_of(model_directory, tmp_path, max_updates=most, max_epochs=3, **settings)
+        trainer.run()
+    batches = len(dropped) / 3
+    assert batches > 4
+    expected = [0.5 * min(1.0, update / batches / 2) for update in range(len(dropped))]
+    assert [max(rates) for rates in dropped] == pytest.approx(expected, abs=1e-4)
+    assert all(len(rates) == 1 for rates in dropped), "all layers have the same"
 
 
 def test_cpu_time_of_updates_is_counted_and_ends_a_run(

@@ -1,4 +1,4 @@
-"""The learning rate over time."""
+"""The learning rate and the dropout over time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ssmt.config import TrainingConfig
-from ssmt.training.schedule import inverse_square_root, learning_rate
+from ssmt.training.schedule import dropout, inverse_square_root, learning_rate
 
 
 def test_schedule() -> None:
@@ -35,3 +35,15 @@ def test_in_the_last_part_of_a_run_the_learning_rate_falls_to_zero_in_a_line(sha
 
 def test_without_a_cooldown_the_learning_rate_knows_no_end() -> None:
     assert learning_rate(TrainingConfig(), 4000, 0.999) == learning_rate(TrainingConfig(), 4000, 0.0) == 5e-4
+
+
+def test_dropout_goes_in_a_line_from_the_first_value_to_the_last() -> None:
+    settings = TrainingConfig(last_dropout=0.3, dropout_epochs=8)
+    rates = [dropout(0.1, settings, passes) for passes in (0, 2, 4, 8, 100)]
+    assert rates == pytest.approx([0.1, 0.15, 0.2, 0.3, 0.3])
+    assert dropout(0.3, TrainingConfig(last_dropout=0.0, dropout_epochs=8), 4) == pytest.approx(0.15)
+
+
+@given(st.floats(0, 0.9), st.floats(0, 1000))
+def test_dropout_stays_where_no_other_is_given(rate: float, passes: float) -> None:
+    assert dropout(rate, TrainingConfig(), passes) == rate

@@ -38,7 +38,7 @@ class CharacterModel(nn.Module):
         self.input = nn.Linear(config.width, 4 * width)
         self.recurrent = nn.Linear(width, 4 * width, bias=False)
         self.output = nn.Linear(width, len(alphabet))
-        self.input_dropout, self.dropout = Dropout(config.dropout), nn.Dropout(config.dropout)
+        self.input_dropout, self.dropout = Dropout(config.dropout), Dropout(config.dropout)
         # With `proper`, a segment begins with any character, and goes on with word characters or `<eom>` only.
         never = torch.tensor([symbol_is_never_generated(symbol, alphabet) for symbol in alphabet.symbols])
         inside = torch.from_numpy(alphabet.is_word).clone()

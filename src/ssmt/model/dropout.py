@@ -15,6 +15,9 @@ class Dropout(nn.Module):
 
     def __init__(self, rate: float) -> None:
         super().__init__()
+        self.set_rate(rate)
+
+    def set_rate(self, rate: float) -> None:
         self.dropped = round(rate * LEVELS)  # of every 65536
 
     def forward(self, x: Tensor) -> Tensor:
@@ -25,3 +28,10 @@ class Dropout(nn.Module):
         draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64).random_(-(2**63), None)
         kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= self.dropped - LEVELS // 2
         return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - self.dropped))
+
+
+def set_dropout(network: nn.Module, rate: float) -> None:
+    """Of all its layers."""
+    for module in network.modules():
+        if isinstance(module, Dropout):
+            module.set_rate(rate)

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from ssmt.config import Config
 from ssmt.directory import WEIGHTS, save_weights
 from ssmt.errors import UserError
+from ssmt.model.dropout import set_dropout
 from ssmt.model.translation import Loss, TranslationModel
 from ssmt.progress import Bar, Reporter, duration, plural
 from ssmt.text.batch import Batch
@@ -31,7 +32,7 @@ from ssmt.training.limits import Forecast, Limit, reached_limit, share_of_run
 from ssmt.training.log import NoLog, RunLog
 from ssmt.training.meter import Meter
 from ssmt.training.precision import precision_of
-from ssmt.training.schedule import learning_rate
+from ssmt.training.schedule import dropout, learning_rate
 from ssmt.training.signals import StopRequest
 from ssmt.training.state import State, capture, restore
 from ssmt.training.validation import cost, in_words, measure
@@ -118,6 +119,8 @@ class Trainer:
             rate = learning_rate(
                 self.settings, self.state.update + 1, share_of_run(self.settings, self.state, epoch_batches)
             )
+            passes = self.state.epoch + self.state.batch / epoch_batches
+            set_dropout(self.network, dropout(self.config.network.dropout, self.settings, passes))
             self._update(share.batches, share.characters, rate)
             self.last_batches = share.batches
             self.state.batch += share.batches_of_all

@@ -1,4 +1,4 @@
-"""The learning rate over time."""
+"""The learning rate and the dropout over time."""
 
 import math
 
@@ -10,6 +10,14 @@ def learning_rate(settings: TrainingConfig, update: int, share: float) -> float:
     rate = inverse_square_root(update, settings.learning_rate, settings.warmup_updates)
     is_cooling = share > 1 - settings.cooldown
     return rate * (1 - share) / settings.cooldown if is_cooling else rate
+
+
+def dropout(first: float, settings: TrainingConfig, passes: float) -> float:
+    """After so many passes over the data: from `first` on, in a straight line to the last. It is by passes that a
+    network learns its text by heart, and each of the first ones teaches it more the less is dropped."""
+    if settings.last_dropout is None:
+        return first
+    return first + (settings.last_dropout - first) * min(1.0, passes / settings.dropout_epochs)
 
 
 def inverse_square_root(update: int, highest: float, warmup: int) -> float:
