@@ -239,6 +239,33 @@ def test_early_stopping_on_chrf(
     assert [line["valid_chrf"] for line in log if "valid_chrf" in line] == [10.0, 30.0, 20.0, 25.0]
 
 
+@pytest.mark.parametrize(("stop_on", "validations"), [("auto", 5), ("chrf", 3), ("bits_per_character", 5)])
+def test_patience_lasts_while_a_model_learns(
+    tmp_path: Path,
+    toy_files: TrainingFiles,
+    toy_config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    stop_on: str,
+    validations: int,
+) -> None:
+    bits = [4.0, 3.0, 2.0, 2.5, 2.1, 2.2, 2.3]
+    of_chrf = [40.0, 30.0, 35.0, 20.0, 10.0, 10.0, 10.0]
+    weights: list[dict[str, Tensor]] = []
+
+    def measured(validation: Validation) -> float:
+        weights.append({name: tensor.clone() for name, tensor in validation.network.state_dict().items()})
+        return bits[len(weights) - 1]
+
+    measuring(monkeypatch, "bits_per_character", measured)
+    measuring(monkeypatch, "chrf", lambda _: of_chrf[len(weights) - 1])
+    settings = {"stop_on": stop_on, "chrf_sentences": 5, "validate_every": 1, "patience": 2, "max_updates": 50}
+    train(tmp_path / "run", toy_files, toy_config, **settings)
+    assert len(weights) == validations
+    kept = load_file(tmp_path / "run" / "model.safetensors")
+    best = weights[2 if stop_on == "bits_per_character" else 0]
+    assert all(torch.equal(kept[name], best[name]) for name in best)
+
+
 def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

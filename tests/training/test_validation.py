@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 import sacrebleu
@@ -104,9 +104,22 @@ def test_another_metric_can_decide(
 
 
 def test_whatever_a_run_can_stop_on_is_measured() -> None:
-    assert set(get_args(TrainingConfig.model_fields["stop_on"].annotation)) <= METRICS.keys()
+    assert {*get_args(TrainingConfig.model_fields["stop_on"].annotation)} - {"auto"} <= METRICS.keys()
     for name in METRICS:
         assert METRICS[name].is_wanted(TrainingConfig()), name
+
+
+@pytest.mark.parametrize(
+    ("settings", "metric"),
+    [
+        ({}, "chrf"),
+        ({"chrf_sentences": 0}, "bits_per_character"),
+        ({"stop_on": "bits_per_character"}, "bits_per_character"),
+        ({"stop_on": "chrf"}, "chrf"),
+    ],
+)
+def test_translations_decide_where_there_are_some(settings: dict[str, Any], metric: str) -> None:
+    assert TrainingConfig(**settings).decides == metric
 
 
 @pytest.mark.parametrize(("metric", "better", "worse"), [("bits_per_character", 1.0, 2.0), ("chrf", 50.0, 40.0)])

@@ -162,7 +162,10 @@ def config_of_segmenter(config: Config) -> Config:
             "tag_source": True,  # as the second model, which has the same source
         },
         "network": {"characters": segmenter.characters, "lexicon": True},
-        "training": {key: value for key, value in limits.items() if value is not None},
+        "training": {
+            "stop_on": "bits_per_character",  # it is to know the text, and translates nothing
+            **{key: value for key, value in limits.items() if value is not None},
+        },
         "start": {
             "model": config.start.model and str(Path(config.start.model) / "segmenter"),
             "digest": None,

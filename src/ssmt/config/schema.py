@@ -276,10 +276,12 @@ class TrainingConfig(Section):
         None, ge=1, le=MANY, description="updates between validations (none: every epoch)"
     )
     chrf_sentences: int = Field(
-        100, ge=0, le=MANY, description="validation sentences that are translated (greedily) for chrF; 0: none"
+        200, ge=0, le=MANY, description="validation sentences that are translated (greedily) for chrF; 0: none"
     )
-    stop_on: Literal["bits_per_character", "chrf"] = Field(
-        "bits_per_character", description="what decides which model is best and when patience is over"
+    stop_on: Literal["auto", "bits_per_character", "chrf"] = Field(
+        "auto",
+        description="what decides which model is best and when patience is over (auto: chrf, and patience lasts while "
+        "bits_per_character improve too; bits_per_character where no sentence is translated)",
     )
     checkpoint_every: int = Field(
         500, ge=1, le=MANY, description="updates between checkpoints, besides those at validations"
@@ -296,6 +298,13 @@ class TrainingConfig(Section):
         if self.stop_on == "chrf" and self.chrf_sentences == 0:
             raise ValueError("stop_on: chrf needs chrf_sentences above 0")
         return self
+
+    @property
+    def decides(self) -> str:
+        """The metric by which a model is the best."""
+        if self.stop_on != "auto":
+            return self.stop_on
+        return "chrf" if self.chrf_sentences else "bits_per_character"
 
 
 class StartConfig(Section):

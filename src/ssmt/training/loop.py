@@ -260,7 +260,7 @@ class Trainer:
         limit = self.reached_limit()
         assert limit is not None, "a run that no signal ends, ends at a limit"
         self.reporter.say(f"Done: {limit.words}. {plural(self.state.update, 'update')} in {minutes}")
-        best: dict[str, float] = {self.settings.stop_on: cost(self.settings.stop_on, self.state.best)}
+        best = {self.settings.decides: cost(self.settings.decides, self.state.best)}
         self.reporter.say(f"Best validation: {in_words(best)}. Model: {self.directory}")
 
     # Validation
@@ -270,7 +270,8 @@ class Trainer:
             measured = self._measure()
         self.state.validated_at = self.state.update
         improved = self._is_best(measured)
-        self.state.validations_since_best = 0 if improved else self.state.validations_since_best + 1
+        is_better = self._has_fewest_bits(measured) or improved
+        self.state.validations_since_best = 0 if is_better else self.state.validations_since_best + 1
         if self.settings.average_last > 1 and self.processes.is_first:
             self.checkpoints.save_validated(self.state.update, self.network.state_dict(), self.settings.average_last)
         self._read_clocks()
@@ -323,11 +324,17 @@ class Trainer:
 
     def _is_best(self, measured: dict[str, float]) -> bool:
         """Whether weights are better than all before, which makes them the run's model."""
-        measured_cost = cost(self.settings.stop_on, measured[self.settings.stop_on])
+        measured_cost = cost(self.settings.decides, measured[self.settings.decides])
         improved = measured_cost < self.state.best
         if improved:
             self.state.best = measured_cost
         return improved
+
+    def _has_fewest_bits(self, measured: dict[str, float]) -> bool:
+        """Whether a model still learns, where that is asked for: chrF of few sentences is better by chance or not."""
+        fewer = measured["bits_per_character"] < self.state.fewest_bits
+        self.state.fewest_bits = min(self.state.fewest_bits, measured["bits_per_character"])
+        return fewer and self.settings.stop_on == "auto"
 
     # Progress
 

@@ -30,8 +30,9 @@ class State:
     batch: int = 0  # the next batch of that epoch
     seconds: float = 0.0
     cpu_seconds: float = 0.0  # in updates; of several processes, of the first
-    best: float = math.inf  # the lowest cost of all validations, by `stop_on`: bits per character, or minus chrF
-    validations_since_best: int = 0
+    best: float = math.inf  # the lowest cost of all validations, by what decides: bits per character, or minus chrF
+    fewest_bits: float = math.inf  # per character, of all validations
+    validations_since_best: int = 0  # without anything better that patience is for
     validated_at: int = 0  # the update of the last validation
     finished_at: int = 0  # the update at which the run ended: at a limit, with everything after the last update done
 
@@ -105,12 +106,15 @@ def _moments(stored: dict[str, Tensor], parameters: list[Tensor]) -> dict[int, d
 def _state(stored: dict[str, Any]) -> State:
     """The fields of a state; those of later versions have defaults."""
     known = {field.name: field.type for field in fields(State)}
-    values: dict[str, Any] = {"best": math.inf if stored.get("best") is None else stored["best"]}
+    values: dict[str, Any] = {
+        name: math.inf if stored.get(name) is None else stored[name] for name in ("best", "fewest_bits")
+    }
     for name, value in (stored | values).items():
         kinds = (int, float) if known.get(name) == "float" else (int,)
         if name not in known or isinstance(value, bool) or not isinstance(value, kinds):
             raise ValueError(f"its {name} is {str(value)[:40]!r}")
-        if (name != "best" and not 0 <= value <= MANY) or math.isnan(value):
+        is_in_bounds = 0 <= value <= (math.inf if name == "fewest_bits" else MANY)
+        if (name != "best" and not is_in_bounds) or math.isnan(value):
             raise ValueError(f"its {name} is {str(value)[:40]!r}")
         values[name] = value
     return State(**values)
