@@ -57,6 +57,7 @@ PRESETS: dict[str, Settings] = {
             **{"learning_rate": 2e-3, "warmup_updates": 400},
             **{"batch_characters": 1500, "cooldown": 0.4},  # on a CPU, more updates are worth more than larger ones
             "alignment_weight": 0.05,
+            "last_dropout": 0.2,  # little text is read often
         },
     },
     "small": {

@@ -258,7 +258,7 @@ class TrainingConfig(Section):
         None, ge=0, lt=1, description="what network.dropout becomes in the course of training (none: it stays)"
     )
     dropout_epochs: float = Field(
-        16.0, gt=0, le=MANY, description="passes over the data after which dropout is last_dropout"
+        8.0, gt=0, le=MANY, description="passes over the data after which dropout is last_dropout"
     )
     weight_decay: float = Field(1e-4, ge=0, le=1e6, description="decoupled weight decay (AdamW)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")

@@ -24,6 +24,7 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
         "alignment_weight": 0.0,
+        "last_dropout": None,
         "chrf_sentences": 0,  # to translate at each validation would cost training time
         "max_epochs": None,
         "patience": None,
