@@ -18,6 +18,7 @@ from ssmt.config import MANY
 from ssmt.model.translation import TranslationModel
 from ssmt.tensors import Stored
 
+COSTS = ("best", "fewest_bits")  # of a state: infinite at first, and a chrF's is below zero
 MOMENTS = ("exp_avg", "exp_avg_sq")  # AdamW's, besides the number of steps
 
 
@@ -47,7 +48,7 @@ def capture(state: State, network: TranslationModel, optimiser: Optimizer) -> St
     tensors = {f"model.{name}": tensor for name, tensor in network.state_dict().items()}
     for index, moments in optimiser.state_dict()["state"].items():
         tensors |= {f"optimiser.{index}.{name}": tensor for name, tensor in moments.items()}
-    return Stored(tensors, asdict(state))  # JSON has no infinity: a best that is none yet is written as null
+    return Stored(tensors, asdict(state))  # JSON has no infinity: a cost that is none yet is written as null
 
 
 def restore(stored: Stored, network: TranslationModel, optimiser: Optimizer) -> State:
@@ -106,15 +107,12 @@ def _moments(stored: dict[str, Tensor], parameters: list[Tensor]) -> dict[int, d
 def _state(stored: dict[str, Any]) -> State:
     """The fields of a state; those of later versions have defaults."""
     known = {field.name: field.type for field in fields(State)}
-    values: dict[str, Any] = {
-        name: math.inf if stored.get(name) is None else stored[name] for name in ("best", "fewest_bits")
-    }
+    values: dict[str, Any] = {name: math.inf if stored.get(name) is None else stored[name] for name in COSTS}
     for name, value in (stored | values).items():
         kinds = (int, float) if known.get(name) == "float" else (int,)
         if name not in known or isinstance(value, bool) or not isinstance(value, kinds):
             raise ValueError(f"its {name} is {str(value)[:40]!r}")
-        is_in_bounds = 0 <= value <= (math.inf if name == "fewest_bits" else MANY)
-        if (name != "best" and not is_in_bounds) or math.isnan(value):
+        if (name not in COSTS and not 0 <= value <= MANY) or math.isnan(value):
             raise ValueError(f"its {name} is {str(value)[:40]!r}")
         values[name] = value
     return State(**values)
