@@ -51,7 +51,7 @@ def test_training_lowers_the_loss_and_reaches_every_parameter() -> None:
     batch = batch_of(model, PAIRS)
     optimiser = torch.optim.Adam(model.parameters(), lr=0.01)
     losses = []
-    for _ in range(25):
+    for _ in range(60):
         loss = model(batch).minimised
         optimiser.zero_grad()
         loss.backward()

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from ssmt.config import Config
+from ssmt.config import Config, changed
 from ssmt.errors import UserError
 from ssmt.model.dropout import LEVELS, Dropout
 from ssmt.model.ssmt import SSMT
@@ -373,8 +373,8 @@ def test_an_interrupted_run_cools_down_as_one_that_was_not(
     assert all(torch.equal(one[name], other[name]) for name in one)
 
 
-def test_dropout_grows_by_passes_over_the_data_also_when_interrupted(
-    model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_dropout_rises_by_passes_over_the_data_also_when_interrupted(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The updates see it, not only the settings: recorded is what the layers drop when an update begins."""
     dropped: list[set[float]] = []
@@ -386,13 +386,12 @@ def test_dropout_grows_by_passes_over_the_data_also_when_interrupted(
         plain(self, batches, characters, rate)
 
     monkeypatch.setattr(Trainer, "_update", recording)
-    settings = {"last_dropout": 0.5, "dropout_epochs": 2.0, "batch_characters": 300, "chrf_sentences": 0}
-    for most in (4, 10_000):  # the first session ends within the first epoch
-        trainer = trainer_of(model_directory, tmp_path, max_updates=most, max_epochs=3, **settings)
-        trainer.run()
+    config = changed(toy_config, {"network": {"dropout": 0.5}}, "test")
+    train(tmp_path / "run", toy_files, config, dropout_epochs=2.0, max_updates=3, max_epochs=3)  # within the first pass
+    go_on(tmp_path / "run", max_updates=None)
     batches = len(dropped) / 3
     assert batches > 4
-    expected = [0.5 * min(1.0, update / batches / 2) for update in range(len(dropped))]
+    expected = [0.25 * (1 + min(1.0, update / batches / 2)) for update in range(len(dropped))]
     assert [max(rates) for rates in dropped] == pytest.approx(expected, abs=1e-4)
     assert all(len(rates) == 1 for rates in dropped), "all layers have the same"
 

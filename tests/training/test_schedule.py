@@ -37,13 +37,13 @@ def test_without_a_cooldown_the_learning_rate_knows_no_end() -> None:
     assert learning_rate(TrainingConfig(), 4000, 0.999) == learning_rate(TrainingConfig(), 4000, 0.0) == 5e-4
 
 
-def test_dropout_goes_in_a_line_from_the_first_value_to_the_last() -> None:
-    settings = TrainingConfig(last_dropout=0.3, dropout_epochs=8)
-    rates = [dropout(0.1, settings, passes) for passes in (0, 2, 4, 8, 100)]
-    assert rates == pytest.approx([0.1, 0.15, 0.2, 0.3, 0.3])
-    assert dropout(0.3, TrainingConfig(last_dropout=0.0, dropout_epochs=8), 4) == pytest.approx(0.15)
+def test_dropout_rises_in_a_line_from_half_of_it_to_all() -> None:
+    settings = TrainingConfig(dropout_epochs=8)
+    rates = [dropout(0.2, settings, passes) for passes in (0, 2, 4, 8, 100)]
+    assert rates == pytest.approx([0.1, 0.125, 0.15, 0.2, 0.2])
+    assert dropout(0.0, settings, 4) == 0.0
 
 
 @given(st.floats(0, 0.9), st.floats(0, 1000))
-def test_dropout_stays_where_no_other_is_given(rate: float, passes: float) -> None:
+def test_dropout_stays_where_it_is_not_to_rise(rate: float, passes: float) -> None:
     assert dropout(rate, TrainingConfig(), passes) == rate

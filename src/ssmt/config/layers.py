@@ -52,12 +52,13 @@ PRESETS: dict[str, Settings] = {
         "network": {
             **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
             **{"copies": True, "nested_subwords": True},
+            "dropout": 0.2,  # little text is read often
         },
         "training": {
             **{"learning_rate": 2e-3, "warmup_updates": 400},
             **{"batch_characters": 1500, "cooldown": 0.4},  # on a CPU, more updates are worth more than larger ones
             "alignment_weight": 0.05,
-            "last_dropout": 0.2,  # little text is read often
+            "dropout_epochs": 8,
         },
     },
     "small": {

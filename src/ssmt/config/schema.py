@@ -254,11 +254,12 @@ class TrainingConfig(Section):
         le=1,
         description="last part of the run, by the nearest max_..., in which the learning rate falls to zero",
     )
-    last_dropout: float | None = Field(
-        None, ge=0, lt=1, description="what network.dropout becomes in the course of training (none: it stays)"
-    )
-    dropout_epochs: float = Field(
-        8.0, gt=0, le=MANY, description="passes over the data after which dropout is last_dropout"
+    dropout_epochs: float | None = Field(
+        None,
+        gt=0,
+        le=MANY,
+        description="passes over the data in which dropout rises from half of network.dropout to all of it (none: all "
+        "from the beginning)",
     )
     weight_decay: float = Field(1e-4, ge=0, le=1e6, description="decoupled weight decay (AdamW)")
     label_smoothing: float = Field(0.1, ge=0, lt=1, description="of the subword baselines")

@@ -19,12 +19,13 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
     "network": {
         **{"width": 96, "heads": 4, "encoder_layers": 2, "nested_subwords": False},
         "copies": False,  # its languages share no word
+        "dropout": 0.1,
     },
     "training": {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
         "alignment_weight": 0.0,
-        "last_dropout": None,
+        "dropout_epochs": None,
         "chrf_sentences": 0,  # to translate at each validation would cost training time
         "max_epochs": None,
         "patience": None,

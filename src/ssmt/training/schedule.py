@@ -12,12 +12,11 @@ def learning_rate(settings: TrainingConfig, update: int, share: float) -> float:
     return rate * (1 - share) / settings.cooldown if is_cooling else rate
 
 
-def dropout(first: float, settings: TrainingConfig, passes: float) -> float:
-    """After so many passes over the data: from `first` on, in a straight line to the last. It is by passes that a
-    network learns its text by heart, and each of the first ones teaches it more the less is dropped."""
-    if settings.last_dropout is None:
-        return first
-    return first + (settings.last_dropout - first) * min(1.0, passes / settings.dropout_epochs)
+def dropout(whole: float, settings: TrainingConfig, passes: float) -> float:
+    """After so many passes over the data. It is by passes that a network learns its text by heart, and each of the
+    first ones teaches it more the less is dropped."""
+    rise = settings.dropout_epochs
+    return whole if rise is None else whole * (1 + min(1.0, passes / rise)) / 2
 
 
 def inverse_square_root(update: int, highest: float, warmup: int) -> float:
