@@ -286,6 +286,38 @@ def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
     assert any(said.startswith("Nothing to do") for said in messages.said)
 
 
+@pytest.mark.parametrize(("of_chrf", "kept_at"), [([10.0, 20.0, 5.0], 2), ([20.0, 10.0, 5.0], 1)])
+def test_a_run_that_was_killed_between_checkpoint_and_model_keeps_the_best(
+    tmp_path: Path,
+    toy_files: TrainingFiles,
+    toy_config: Config,
+    monkeypatch: pytest.MonkeyPatch,
+    of_chrf: list[float],
+    kept_at: int,
+) -> None:
+    """The second validation has the fewest bits, which is what patience is for, and the best chrF or not."""
+    bits = iter([3.0, 2.0, 2.5])
+    chrf = iter(of_chrf)
+    measuring(monkeypatch, "bits_per_character", lambda _: next(bits))
+    measuring(monkeypatch, "chrf", lambda _: next(chrf))
+    weights: dict[int, dict[str, Tensor]] = {}
+    plain = Trainer._save
+
+    def saved_and_killed(self: Trainer) -> None:
+        plain(self)
+        weights[self.state.update] = {name: tensor.clone() for name, tensor in self.network.state_dict().items()}
+        if self.state.update == 2:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trainer, "_save", saved_and_killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "run", toy_files, toy_config, chrf_sentences=5, validate_every=1, max_updates=3)
+    go_on(tmp_path / "run")
+    kept = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(kept[name], weights[kept_at][name]) for name in kept)
+
+
 def test_a_kept_average_is_the_model_to_beat(
     tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -269,7 +269,8 @@ class Trainer:
         with self.meter.paused():
             measured = self._measure()
         self.state.validated_at = self.state.update
-        improved = self._is_best(measured)
+        if improved := self._is_best(measured):
+            self.state.best_at = self.state.update
         is_better = self._has_fewest_bits(measured) or improved
         self.state.validations_since_best = 0 if is_better else self.state.validations_since_best + 1
         if self.settings.average_last > 1 and self.processes.is_first:
@@ -391,8 +392,8 @@ class Trainer:
                 f"to go on without it"
             ) from None
         state = self.state
-        is_best = state.validated_at == state.update and state.validations_since_best == 0
-        if is_best and state.update and state.finished_at != state.update:  # the run may have ended before it was kept
+        # The run may have ended before its best weights were kept.
+        if 0 < state.update == state.best_at != state.finished_at:
             self._keep_as_model(self.network.state_dict())
         self.reporter.say(f"Going on from update {self.state.update:,}")
         return True

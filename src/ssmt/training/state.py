@@ -35,6 +35,7 @@ class State:
     fewest_bits: float = math.inf  # per character, of all validations
     validations_since_best: int = 0  # without anything better that patience is for
     validated_at: int = 0  # the update of the last validation
+    best_at: int = 0  # the update of the validation after which its weights became the run's model
     finished_at: int = 0  # the update at which the run ended: at a limit, with everything after the last update done
 
     @property
