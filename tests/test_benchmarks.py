@@ -293,6 +293,7 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     assert rows_below(text, "Table 4")[1][:5].count("not run") == 0
     assert len(rows_below(text, "Table 4")) == 6
     assert [row[0] for row in rows_below(text, "Table 7")[1:]] == ["1", "2"]
+    assert {row[2] for row in rows_below(text, "The headline")[1:]} == {"60"}, "Table 4's runs are no headline"
     assert re.search(r"`mbr`, .* 50 samples: chrF \d", text)
     assert [row[2] for row in rows_below(text, "Table 3")[1:]] == ["12", "12", *["not run"] * 4]
     assert [row[4] for row in rows_below(text, "The headline")[1:]][:2] != ["not run"] * 2

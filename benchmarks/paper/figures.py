@@ -69,7 +69,7 @@ def figure4(page: Page) -> str:
     sentences = f"{len(first['translations']):,} sentences of the " if first else ""
     notes = (
         f"English to {systems.LANGUAGES[systems.GRID_LANGUAGE]}, {sentences}validation text; seed {page.options.seed}, "
-        f"{page.options.grid_minutes:g} minutes of CPU time a run.",
+        f"{page.short_budget}.",
         *(f"{metric}: {first['signatures'][metric]}" for metric in METRICS if first),
     )
     columns = ("Model", "layers", "target vocabulary", "parameters", "bits per character", *METRICS)

@@ -53,14 +53,22 @@ class Page:
     @cached_property
     def budgets(self) -> list[Options]:
         """What was asked for, with its budget and with others that the output has of the headline."""
-        found = {self.options.minutes}
-        for directory in self.kept.output.glob(f"*-minutes/*/{SSMT}-*"):
-            found.add(float(directory.parts[-3].removesuffix("-minutes")))
-        return [replace(self.options, minutes=minutes) for minutes in sorted(found)]
+        there = {float(directory.name.removesuffix("-minutes")) for directory in self.kept.output.glob("*-minutes")} | {
+            self.options.minutes
+        }
+        budgets = [replace(self.options, minutes=minutes) for minutes in sorted(there)]
+        return [options for options in budgets if options == self.options or self._has_headline(options)]
+
+    def _has_headline(self, options: Options) -> bool:
+        return any(job.result(self.kept.output).exists() for job in plan.headline(options).values())
 
     @property
     def budget(self) -> str:
-        return f"{self.options.minutes:g} minutes of CPU time a run"
+        return _budget(self.options.minutes)
+
+    @property
+    def short_budget(self) -> str:
+        return _budget(self.options.short_minutes)
 
     def bits(self, run: Run) -> str:
         record = self.kept.record(Train(run))
@@ -71,6 +79,10 @@ class Page:
         file = f"{PREFIX}{name}.svg"
         self.figures[file] = figure
         return f"![{spoken}]({self.figures_path}/{file})"
+
+
+def _budget(minutes: float) -> str:
+    return f"{minutes:g} minutes of CPU time a run"
 
 
 def signatures(report: TranslationReport | None, *metrics: str) -> list[str]:

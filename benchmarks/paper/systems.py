@@ -85,20 +85,14 @@ ABLATION = {
     "and n-gram inputs": System("mixture-ngrams", (*AS_LARGE, *NGRAMS), _PAPERS),
     "and lexicon by first character": System("mixture-classes", (*AS_LARGE, *CLASSES), _PAPERS),
     "and both of these": System("mixture-both", (*AS_LARGE, *NGRAMS, *CLASSES), _PAPERS),
-    "`ssmt` of Table 3, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
-    "`ssmt` of Table 3, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
-    "`ssmt` of Table 3, without nested subwords": replace(
-        SSMT, name="ssmt-unnested", settings=(*NO_NESTED, *SMALL_SOURCE)
-    ),
-    "`ssmt` of Table 3": SSMT,
-    "`bpe` of Table 3, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
-    "`bpe` of Table 3, without an alignment": replace(
-        BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)
-    ),
-    "`bpe` of Table 3, without nested subwords": replace(
-        BPE, name="bpe-unnested", settings=(*BPE.settings, *NO_NESTED)
-    ),
-    "`bpe` of Table 3": BPE,
+    "`ssmt`, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
+    "`ssmt`, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
+    "`ssmt`, without nested subwords": replace(SSMT, name="ssmt-unnested", settings=(*NO_NESTED, *SMALL_SOURCE)),
+    "`ssmt`": SSMT,
+    "`bpe`, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
+    "`bpe`, without an alignment": replace(BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)),
+    "`bpe`, without nested subwords": replace(BPE, name="bpe-unnested", settings=(*BPE.settings, *NO_NESTED)),
+    "`bpe`": BPE,
 }
 
 # A model's length penalty where it is chosen on the validation text, and how many of its sentences are translated,
@@ -119,7 +113,7 @@ DIVERGENCES = (0.2, 0.3)
 # Figure 4: layers of encoder and decoder (ssmt has one more, over characters) by entries of the target vocabulary.
 GRID_SYSTEMS = (BPE, SSMT)
 GRID_LAYERS = (1, 2, 3)
-GRID_VOCABULARIES = (1000, 2000, 4000)
+GRID_VOCABULARIES = (2000, 4000, 8000)
 
 
 def of_grid(system: System, layers: int, vocabulary: int) -> System:

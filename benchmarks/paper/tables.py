@@ -70,7 +70,7 @@ def table4(page: Page) -> str:
     notes = [
         f"English to {systems.LANGUAGES[systems.ABLATION_LANGUAGE]}, validation text"
         + (f", {report.sentences:,} sentences" if report else "")
-        + f"; seed {page.options.seed}, {page.budget}.",
+        + f"; seed {page.options.seed}, {page.short_budget}.",
         *([f"p: chrF against {report.baseline}, paired bootstrap."] if report else []),
         *signatures(report),
     ]
@@ -117,16 +117,24 @@ def _thresholds(page: Page, cells: Mapping[tuple[str, str], plan.Segment]) -> st
         if system not in (systems.DPE.name, SSMT):
             continue
         record = page.kept.record(job)
-        numbers = [NOT_RUN] * 4
+        numbers = [NOT_RUN] * 5
         if record:
             scores = record["even"]["systems"]
             ((tuned, threshold),) = record["even"]["posteriors"][system]["thresholds"].items()
-            before, after = (scores[name]["boundary_micro"]["f1"] for name in (system, tuned))
-            gain = after["value"] - before["value"]
-            numbers = [f"{before['value']:.1f}", f"{threshold:.2f}", f"{after['value']:.1f}", f"{gain:+.1f}"]
+            f1 = [
+                f"{scores[name][f'{measure}_micro']['f1']['value']:.1f}"
+                for measure in ("boundary", "identification")
+                for name in (system, tuned)
+            ]
+            numbers = [f"{threshold:.2g}", *f1]
         rows.append((Cell(f"{systems.LANGUAGES[language]}, `{system}`"), *map(Cell, numbers)))
-    columns = ("Language, model", "F1 of the best segmentation", "threshold", "F1 with it", "gain")
-    note = "The threshold is the best on the odd lines of the gold file; both F1, of boundaries, are of the even ones."
+    before_and_after = ("F1 of the best segmentation", "F1 with the threshold")
+    columns = (
+        "Language, model",
+        "threshold",
+        *(f"{what}: {f1}" for what in ("boundaries", "morphemes") for f1 in before_and_after),
+    )
+    note = "The threshold is the best for boundaries on the odd lines of the gold file; all F1 are of the even ones."
     return markdown(Table(columns, tuple(rows), "Cuts by posterior", (note,)))
 
 
