@@ -97,7 +97,7 @@ def measure(directories: Mapping[str, Path], data: Path, endings: tuple[str, str
 def draw(logs: Mapping[str, Log], directory: Path) -> None:
     for key, label, name in (
         ("valid_bits_per_character", "bits per character", "baselines-bits.svg"),
-        ("valid_chrf", "chrF of 100 validation sentences", "baselines-chrf.svg"),
+        ("valid_chrf", "chrF of validation sentences, greedy", "baselines-chrf.svg"),
     ):
         curves = {model: curve(log, key) for model, log in logs.items()}
         save(learning_curve(curves, {}, "minutes", label), directory / name)

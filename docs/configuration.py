@@ -10,10 +10,9 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from ssmt.config import PRESETS, PRESETS_OF_MODELS, Config, CorpusConfig, Section, compose
-from ssmt.registry import KINDS
+from ssmt.registry import KINDS, kind_of
 
 PAGE = Path(__file__).with_suffix(".md")
-NAMES = {"model": KINDS}  # settings that name an entry of a table
 
 HEAD = """\
 # Configuration
@@ -46,7 +45,8 @@ settings of a run are in its `config.json`; `ssmt train --resume` keeps to them,
 def reference() -> str:
     """The whole page."""
     top = [(name, field) for name, field in Config.model_fields.items() if not isinstance(field.default, Section)]
-    parts = [HEAD, f"## Presets\n\n{_presets()}", f"## At the top\n\n{_table(top, {})}"]
+    named = _table(top, {}, {"model": KINDS})
+    parts = [HEAD, f"## Presets\n\n{_presets()}", f"## At the top\n\n{named}"]
     for name, field in Config.model_fields.items():
         if isinstance(field.default, Section):
             keys = type(field.default).model_fields
@@ -60,31 +60,40 @@ def reference() -> str:
 
 
 def _presets() -> str:
-    """Only the keys in which presets differ; then those in which one differs by the kind of model."""
-    parts = [_compared({f"`{name}`": compose(name) for name in PRESETS}), "\nThese are for `ssmt`.\n"]
-    for name, of_models in PRESETS_OF_MODELS.items():
-        models = {f"`{model}`": compose(name, settings=[f"model={model}"]) for model in of_models}
-        if len(models) > 1:
-            parts.append(f"\nFor each kind of model, `{name}` has:\n\n{_compared(models)}")
+    """Only the keys in which presets differ, or change the default; then those in which one differs by the kind of
+    model."""
+    presets = {f"`{name}`": compose(name) for name in PRESETS}
+    parts = [_compared({"default": Config(), **presets}), "\nThese are for `ssmt`.\n"]
+    for name in PRESETS_OF_MODELS:
+        models = {f"`{model}`": compose(name, settings=[f"model={model}"]) for model in KINDS}
+        said = f"What each kind of model has in `{name}` (`dpe` partly in its first model):"
+        parts.append(f"\n{said}\n\n{_compared(models)}")
     return "".join(parts)
 
 
 def _compared(configs: Mapping[str, Config]) -> str:
-    """A row for each key in which the configs differ."""
+    """A row for each key in which the configs differ, those aside that have no use for it."""
     lines = [f"| | {' | '.join(configs)} |", "|---|" + "---|" * len(configs)]
+    unused = {name: kind_of(config).settings_without_effect(config) for name, config in configs.items()}
     for section, part in Config():
         for key in type(part).model_fields if isinstance(part, Section) else ():
-            values = [_written(getattr(getattr(config, section), key)) for config in configs.values()]
-            if len(set(values)) > 1:
+            values = [
+                "" if f"{section}.{key}" in unused[name] else _written(getattr(getattr(config, section), key))
+                for name, config in configs.items()
+            ]
+            if len({*values} - {""}) > 1:
                 lines.append(f"| `{section}.{key}` | {' | '.join(values)} |")
     return "\n".join(lines) + "\n"
 
 
-def _table(fields: list[tuple[str, FieldInfo]], values: dict[str, Any]) -> str:
+def _table(
+    fields: list[tuple[str, FieldInfo]], values: dict[str, Any], names: Mapping[str, Iterable[str]] | None = None
+) -> str:
+    """`names`: of settings that name an entry of a table."""
     lines = ["| key | default | values | what it is |", "|---|---|---|---|"]
     for key, field in fields:
         default = _written(values.get(key, field.default))
-        allowed = _listed(NAMES[key]) if key in NAMES else _allowed(field)
+        allowed = _listed(names[key]) if names and key in names else _allowed(field)
         lines.append(f"| `{key}` | {default} | {allowed} | {_cell(field.description or '')} |")
     return "\n".join(lines) + "\n"
 

@@ -394,6 +394,7 @@ def test_the_segmenter_is_the_run_with_its_own_settings() -> None:
     assert (first.model, first.text.lexicon, first.text.longest_segment) == ("ssmt", "bpe", 10)
     assert (first.network.characters, first.network.width) == (False, 64)
     assert (first.training.max_epochs, first.training.max_minutes) == (70, 4)
+    assert (first.training.decides, first.training.chrf_sentences) == ("bits_per_character", 0), "it translates nothing"
     other = config_of_segmenter(
         compose("tiny", settings=[*settings, "segmenter.max_epochs=20", "segmenter.max_minutes=none"])
     )

@@ -236,3 +236,50 @@ def test_an_archive_learns_the_texts_of_later_calls(tmp_path: Path) -> None:
         (tmp_path / name / digests).write_text(content)
         archive.store(tmp_path / name, tmp_path / "archive")
     assert json.loads((tmp_path / "archive" / digests).read_text()) == {"a": "1", "b": "2"}
+
+
+def finished_run(root: Path, name: str, dropout: float = 0.1) -> Path:
+    """What an output has of a run that was trained there, and what was measured with it."""
+    run = root / "20-minutes" / "ss" / name
+    (run / "measured").mkdir(parents=True)
+    (run / "data").mkdir()
+    config = Config().model_copy(update={"network": Config().network.model_copy(update={"dropout": dropout})})
+    (run / "config.json").write_text(config.model_dump_json())
+    (run / "log.jsonl").write_text('{"update": 1, "minutes": 1.0, "valid_bits_per_character": 2.0}\n')
+    (run / "measured" / "run.json").write_text("{}")
+    return run
+
+
+def test_what_an_archive_gains_later_is_restored_too(tmp_path: Path) -> None:
+    archive, trained = module("archive"), finished_run(tmp_path / "output", "ssmt-1")
+    archive.store(tmp_path / "output", tmp_path / "archive")
+    archive.restore(tmp_path / "archive", tmp_path / "elsewhere")
+    (trained / "measured" / "morphemes.json").write_text("[]")
+    archive.store(tmp_path / "output", tmp_path / "archive")
+    archive.restore(tmp_path / "archive", tmp_path / "elsewhere")
+    copy = tmp_path / "elsewhere" / trained.relative_to(tmp_path / "output")
+    assert (copy / "measured" / "morphemes.json").read_text() == "[]"
+
+
+def test_an_archive_of_other_settings_or_texts_is_refused(tmp_path: Path) -> None:
+    archive = module("archive")
+    for place, dropout in (("output", 0.1), ("other", 0.2)):
+        finished_run(tmp_path / place, "ssmt-1", dropout)
+        (tmp_path / place / "texts").mkdir()
+        (tmp_path / place / "texts" / "digests.json").write_text('{"ss/test.en": "1"}')
+    archive.store(tmp_path / "output", tmp_path / "archive")
+    with pytest.raises(UserError, match=r"ssmt-1: is of other settings than .*dropout was 0\.1, now 0\.2"):
+        archive.restore(tmp_path / "archive", tmp_path / "other")
+    archive.restore(tmp_path / "archive", tmp_path / "output")
+    (tmp_path / "output" / "texts" / "digests.json").write_text('{"ss/test.en": "2", "zu/test.en": "3"}')
+    with pytest.raises(UserError, match=r"was made from another ss/test\.en"):
+        archive.restore(tmp_path / "archive", tmp_path / "output")
+
+
+def test_digests_of_an_archive_are_added_to_those_that_are_there(tmp_path: Path) -> None:
+    archive, digests = module("archive"), Path("texts") / "digests.json"
+    for name, content in (("archive", '{"a": "1"}'), ("output", '{"b": "2"}')):
+        (tmp_path / name / "texts").mkdir(parents=True)
+        (tmp_path / name / digests).write_text(content)
+    archive.restore(tmp_path / "archive", tmp_path / "output")
+    assert json.loads((tmp_path / "output" / digests).read_text()) == {"a": "1", "b": "2"}

@@ -129,8 +129,8 @@ def require_same_settings(run: Run, output: Path) -> None:
     ]
     if changed:
         raise UserError(
-            f"{directory}: was trained with other settings ({in_words(changed)}). Remove it to train it again, or "
-            f"choose another output"
+            f"{directory}: was trained with other settings ({in_words(changed)}). Remove it, from an archive too, to "
+            f"train it again, or choose another output"
         )
 
 

@@ -63,6 +63,29 @@ def test_sentences_come_back(
         assert len(piece) <= max(chunk, max(map(len, rows)))
 
 
+def test_a_corpus_whose_completion_is_interrupted_twice_is_completed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left to encode then, and all of it is still known."""
+    rows, dtype = [[1, 2], [], [3]], ids_type(10)
+
+    def full(*arguments: object) -> None:
+        raise OSError("no space left")
+
+    for attempt in range(3):
+        writer = CorpusWriter(tmp_path / "corpus", {"target": dtype})
+        assert writer.pairs == (len(rows) if attempt else 0)
+        if not attempt:
+            writer.append(Block(len(rows), content_of("target", rows, dtype)))
+        with monkeypatch.context() as patched:
+            patched.setattr(np, "save", full)
+            with pytest.raises(OSError, match="no space left"):
+                writer.finish()
+    CorpusWriter(tmp_path / "corpus", {"target": dtype}).finish()
+    sentences = Sentences(tmp_path / "corpus", "target")
+    assert [sentences[i].tolist() for i in range(len(rows))] == rows
+
+
 # A corpus of given lengths, for batches
 
 

@@ -105,7 +105,7 @@ def assert_same_training(directory: Path, expected: Path, updates: int) -> None:
     ids=lambda settings: str(settings[0]),
 )
 def test_two_processes_train_like_one(tmp_path: Path, toy_files: TrainingFiles, settings: list[str]) -> None:
-    settings = [*settings, "training.max_updates=30", "training.validate_every=10"]
+    settings = [*settings, "training.max_updates=30", "training.validate_every=9"]  # and once more at the end
     for count in (1, 2):
         together = start(count, train(toy_files, f"of-{count}", *settings), tmp_path, f"of-{count}")
         assert together.wait() == [0] * count, together.messages()

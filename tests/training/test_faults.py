@@ -24,6 +24,7 @@ from ssmt.text.preparation import TrainingFiles
 from ssmt.training import loop, run
 from ssmt.training.log import RunLog
 from ssmt.training.loop import Trainer
+from ssmt.training.state import State
 from ssmt.translator import Translator
 from tests.training.runs import go_on, train
 
@@ -144,7 +145,7 @@ def test_a_folder_that_is_elsewhere_is_refused(copy: Path, tmp_path: Path, name:
 
 def test_a_log_that_is_a_dangling_link_makes_no_file_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "log.jsonl").symlink_to(tmp_path / "outside")
-    log = RunLog(tmp_path, 0)
+    log = RunLog(tmp_path, State())
     log.write(1, loss=1.0)
     log.close()
     assert not (tmp_path / "outside").exists()

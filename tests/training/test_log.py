@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from ssmt.training.log import RunLog, read_log
+from ssmt.training.state import State
 
 
 def write(directory: Path, resumed_at: int, updates: list[int]) -> None:
-    log = RunLog(directory, resumed_at)
+    log = RunLog(directory, State(update=resumed_at))
     for update in updates:
         log.write(update, loss=update / 2, improved=update % 2 == 0)
     log.close()
@@ -24,7 +25,7 @@ def updates_of(directory: Path) -> list[int]:
 
 
 def test_numbers_are_json_lines_at_once(tmp_path: Path) -> None:
-    log = RunLog(tmp_path, 0)
+    log = RunLog(tmp_path, State())
     log.write(50, loss=1.5, improved=True, best=math.inf)
     line = {"update": 50, "loss": 1.5, "improved": True, "best": None}  # JSON has no infinity
     assert [json.loads(text) for text in (tmp_path / "log.jsonl").read_text().splitlines()] == [line]
@@ -71,3 +72,27 @@ def test_bytes_that_are_not_utf8_are_dropped(tmp_path: Path) -> None:
         stream.write(b"\xff\xfe\x80")
     write(tmp_path, 50, [100])
     assert updates_of(tmp_path) == [50, 100]
+
+
+def test_what_will_be_measured_again_is_written_once(tmp_path: Path) -> None:
+    """A run can end just after it has written what its last checkpoint does not know yet."""
+    log = RunLog(tmp_path, State())
+    log.write(50, valid_chrf=1.0)
+    log.write(100, loss=1.0)
+    log.write(100, valid_chrf=2.0)
+    log.write(100, average_chrf=3.0, averaged=2)
+    log.close()
+
+    def kept(**state: int) -> list[str]:
+        copy = tmp_path / str(state)
+        copy.mkdir()
+        (copy / "log.jsonl").write_bytes((tmp_path / "log.jsonl").read_bytes())
+        RunLog(copy, State(**state)).close()
+        return [f"{line['update']} {list(line)[1]}" for line in read_log(copy)]
+
+    assert kept(update=100, validated_at=50) == ["50 valid_chrf", "100 loss"]
+    assert kept(update=100, validated_at=100) == ["50 valid_chrf", "100 loss", "100 valid_chrf"]
+    everything = ["50 valid_chrf", "100 loss", "100 valid_chrf", "100 average_chrf"]
+    assert kept(update=100, validated_at=100, finished_at=100) == everything
+    assert kept(update=150, validated_at=100) == everything
+    assert kept(update=60, validated_at=50) == ["50 valid_chrf"]

@@ -72,12 +72,19 @@ def test_what_follows_an_update(
 ) -> None:
     trainer = trainer_of(model_directory, tmp_path, **NO_LIMIT | settings | limit)
     state, done = trainer.state, list[tuple[str, int, int]]()
-    monkeypatch.setattr(trainer, "_validate", lambda: done.append(("validate", state.epoch, state.batch)))
+
+    def validate() -> None:
+        done.append(("validate", state.epoch, state.batch))
+        state.validated_at = state.update
+
+    monkeypatch.setattr(trainer, "_validate", validate)
     monkeypatch.setattr(trainer, "_save", lambda: done.append(("save", state.epoch, state.batch)))
     state.update, state.epoch, state.batch = update, 2, batch
     trainer.stop.signal = stopped_by
     assert trainer._ends_after_update(EPOCH) == bool(stopped_by or limit)
     place = (3, 0) if batch >= EPOCH else (2, batch)  # a resumed run begins with the epoch that comes next
+    if limit and not stopped_by and "validate" not in expected:
+        expected = [*expected, "save", "validate"]  # what the run ends with is measured
     assert done == [(name, *place) for name in expected + (["save"] if stopped_by else [])]
     assert (state.epoch, state.batch) == place
 
@@ -90,6 +97,7 @@ def test_what_a_validation_and_the_end_of_an_epoch_change_can_end_the_run(
 
     def validate() -> None:
         trainer.state.validations_since_best += 1
+        trainer.state.validated_at = trainer.state.update
         trainer.state.seconds += 60
 
     monkeypatch.setattr(trainer, "_validate", validate)
@@ -284,6 +292,43 @@ def test_a_run_that_was_killed_before_its_last_validation_makes_up_for_it(
     assert (tmp_path / "run" / "model.safetensors").exists()
     run.train(tmp_path / "run", torch.device("cpu"), messages)
     assert any(said.startswith("Nothing to do") for said in messages.said)
+
+
+def test_patience_that_a_last_validation_renews_lets_the_run_go_on(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends with the third epoch, which was the least, in the midst of two validations."""
+    updates: list[int] = []
+    plain = Trainer._validate
+
+    def validate(self: Trainer) -> None:
+        updates.append(self.state.update)
+        plain(self)
+
+    measuring(monkeypatch, "bits_per_character", lambda _: {4: 2.0, 15: 1.0}.get(updates[-1], 3.0))
+    monkeypatch.setattr(Trainer, "_validate", validate)
+    settings = {"validate_every": 4, "patience": 2, "min_epochs": 3, "max_updates": 200}
+    messages, _ = train(tmp_path / "run", toy_files, toy_config, **settings)
+    assert updates == [4, 8, 12, 15, 16, 20], "an epoch has 5 updates; 15 is better than 4"
+    assert any("Done: no improvement in 2 validations" in said for said in messages.said)
+    assert [said for said in go_on(tmp_path / "run").said if said.startswith("Nothing to do")]
+
+
+def test_of_equally_good_translators_the_one_is_kept_that_knows_more(
+    tmp_path: Path, toy_files: TrainingFiles, toy_config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bits = iter([4.0, 3.0, 2.0, 2.5])
+    weights: list[dict[str, Tensor]] = []
+
+    def chrf(validation: Validation) -> float:
+        weights.append({name: tensor.clone() for name, tensor in validation.network.state_dict().items()})
+        return 0.0
+
+    measuring(monkeypatch, "bits_per_character", lambda _: next(bits))
+    measuring(monkeypatch, "chrf", chrf)
+    train(tmp_path / "run", toy_files, toy_config, chrf_sentences=5, validate_every=1, max_updates=4)
+    kept = load_file(tmp_path / "run" / "model.safetensors")
+    assert all(torch.equal(kept[name], weights[2][name]) for name in kept)
 
 
 @pytest.mark.parametrize(("of_chrf", "kept_at"), [([10.0, 20.0, 5.0], 2), ([20.0, 10.0, 5.0], 1)])

@@ -169,6 +169,15 @@ def test_what_was_learnt_before_helps(old: Path, data: DataConfig, tmp_path: Pat
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
 
 
+def test_what_a_run_came_from_is_known_when_its_limits_change(old: Path, data: DataConfig, tmp_path: Path) -> None:
+    run.begin(only(data, named=False), tmp_path / "new", continued(old), Reporter())
+    parts = [part for part in (tmp_path / "new", tmp_path / "new" / "segmenter") if part.exists()]
+    before = [load_config(part).start.digest for part in parts]
+    run.adopt(tmp_path / "new", lambda config: changed(config, {"training": {"max_updates": 70}}, "test"))
+    assert [load_config(part).start.digest for part in parts] == before
+    assert None not in before
+
+
 def test_a_frozen_part_stays_and_the_others_learn(old: Path, data: DataConfig, tmp_path: Path) -> None:
     parts = ["encoder.layers", "decoder.layers.0.feedforward"]
     config = continued(old, "training.max_updates=2", "segmenter.max_updates=2", freeze=parts)
@@ -214,6 +223,24 @@ def test_a_part_can_be_taken_alone(old: Path, data: DataConfig, tmp_path: Path) 
             of_all = zip(vocabulary.source.pieces, fresh[name].tolist(), strict=True)
             expected = torch.tensor([of_known.get(piece, bias) for piece, bias in of_all])
         assert torch.equal(weight, expected), name
+
+
+def test_the_encoder_alone_leaves_the_target_to_be_learnt_anew(old: Path, data: DataConfig, tmp_path: Path) -> None:
+    """Also with nested subwords; and whichever kind the encoder is of."""
+    kind = load_config(old).model
+    if kind == "dpe":
+        pytest.skip("its vocabulary is there after two stages; bpe has the same network")
+    known = load_description(old)[0]
+    other = data.train[1].model_copy(update={"target_language": None})
+    text = DataConfig(train=(other,), valid=(other,))
+    settings = ["text.shared_vocabulary=false", "text.subword_vocabulary=60"]
+    run.begin(text, tmp_path / "same", continued(old, *settings, take=["encoder"]), Reporter())
+    run.begin(text, tmp_path / "fresh", compose("tiny", None, [*SIZES, *QUICK, f"model={kind}", *settings]), Reporter())
+    vocabulary, config = load_description(tmp_path / "same")
+    assert vocabulary.source.pieces == known.source.pieces
+    fresh = load_description(tmp_path / "fresh")[0]
+    assert vocabulary.rows("target") == fresh.rows("target") != known.rows("target")
+    start.begin(build(vocabulary, config), tmp_path / "same", config)
 
 
 def test_a_model_of_several_languages_goes_on_with_one(tmp_path: Path, data: DataConfig) -> None:

@@ -58,9 +58,9 @@ def demo(
     """See it work: train SSMT and BPE, translate, compare. Ten minutes on an idle laptop, more on a busy one.
 
     The corpus is English and an artificial language. Its words are built like those of isiZulu and isiXhosa, its stems
-    are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size, and BPE
-    the longer training. How long they take here is said after the first seconds. Ctrl-C stops; the same command goes
-    on, and a model that is trained is not trained again.
+    are invented, nobody speaks it: the numbers say nothing about a real language. Both models have the same size, and
+    BPE the longer training. How long they take here is said after the first seconds. Ctrl-C stops; the same command
+    goes on, and a model that is trained is not trained again.
     """
     if write_corpus is not None:
         written = ensure_corpus(write_corpus, sentences, seed, held_out=held_out)

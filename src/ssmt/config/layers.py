@@ -165,7 +165,7 @@ def config_of_segmenter(config: Config) -> Config:
         },
         "network": {"characters": segmenter.characters, "lexicon": True},
         "training": {
-            "stop_on": "bits_per_character",  # it is to know the text, and translates nothing
+            **{"stop_on": "bits_per_character", "chrf_sentences": 0},  # it is to know the text, and translates nothing
             **{key: value for key, value in limits.items() if value is not None},
         },
         "start": {

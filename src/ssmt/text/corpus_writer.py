@@ -59,11 +59,11 @@ class CorpusWriter:
         self.streams: dict[str, BinaryIO] = {}
         require_no_link(self.unfinished)
         self.unfinished.mkdir(parents=True, exist_ok=True)
-        self.pairs, sizes = self._saved()
+        self.pairs, self.sizes = self._saved()
         for path in self.unfinished.iterdir():
-            if path.name in sizes:
-                os.truncate(path, sizes[path.name])  # without what came after the last block that was saved
-            elif path.name != PROGRESS or not sizes:
+            if path.name in self.sizes:
+                os.truncate(path, self.sizes[path.name])  # without what came after the last block that was saved
+            elif path.name != PROGRESS or not self.sizes:
                 path.unlink()
 
     def _saved(self) -> tuple[int, dict[str, int]]:
@@ -80,7 +80,7 @@ class CorpusWriter:
                     return 0, {}
         except (UserError, OSError, LookupError, TypeError, AttributeError, ValueError):
             return 0, {}
-        return pairs, sizes
+        return (pairs, sizes) if sizes else (0, {})
 
     def append(self, block: Block) -> None:
         for name, content in block.content.items():
@@ -94,9 +94,9 @@ class CorpusWriter:
         for stream in self.streams.values():
             stream.flush()
             os.fsync(stream.fileno())
-        sizes = {name: stream.tell() for name, stream in self.streams.items()}
+        self.sizes |= {name: stream.tell() for name, stream in self.streams.items()}
         with replacing(self.unfinished / PROGRESS) as temporary:
-            temporary.write_text(json.dumps({"pairs": self.pairs, "sizes": sizes}))
+            temporary.write_text(json.dumps({"pairs": self.pairs, "sizes": self.sizes}))
 
     def finish(self) -> None:
         self.save()

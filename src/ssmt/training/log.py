@@ -8,6 +8,7 @@ from typing import Any
 
 from ssmt.files import as_json, is_number, open_for_reading, parse_json, require_regular, whole_lines
 from ssmt.outputs import replacing
+from ssmt.training.state import State
 
 
 class NoLog:
@@ -21,13 +22,13 @@ class NoLog:
 class RunLog(NoLog):
     """Appends to `log.jsonl`. After a resume, lines beyond the checkpoint are dropped: they will be written again."""
 
-    def __init__(self, directory: Path, resumed_at: int) -> None:
+    def __init__(self, directory: Path, state: State) -> None:
         self.path = directory / "log.jsonl"
-        kept = [line for line in read_log(directory) if line["update"] <= resumed_at] if self.path.exists() else []
+        kept = [line for line in read_log(directory) if _is_of_past(line, state)] if self.path.exists() else []
         with replacing(self.path) as temporary:  # a file of its own, whatever was there
             temporary.write_text("".join(as_json(line) + "\n" for line in kept), encoding="utf-8")
         self.stream = open(self.path, "a", encoding="utf-8")  # noqa: SIM115
-        self.board = _tensorboard(directory / "tensorboard", resumed_at)
+        self.board = _tensorboard(directory / "tensorboard", state.update)
 
     def write(self, update: int, **numbers: Any) -> None:
         self.stream.write(as_json({"update": update, **numbers}) + "\n")
@@ -41,6 +42,16 @@ class RunLog(NoLog):
         self.stream.close()
         if self.board is not None:
             self.board.close()
+
+
+def _is_of_past(line: dict[str, Any], state: State) -> bool:
+    """Whether a run in this state will not write it again: it may have ended just after it had."""
+    update = int(line["update"])
+    if update != state.update:
+        return update < state.update
+    will_validate = state.validated_at < update and any(name.startswith("valid_") for name in line)
+    will_average = state.finished_at < update and "averaged" in line
+    return not (will_validate or will_average)
 
 
 def read_log(directory: Path) -> list[dict[str, Any]]:

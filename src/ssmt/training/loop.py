@@ -86,11 +86,11 @@ class Trainer:
         if limit and self.state.finished_at == self.state.update:
             self.reporter.say(f"Nothing to do: {limit.words}. A larger training.{limit.setting} lets it go on")
             return None
-        self.log = RunLog(self.directory, self.state.update) if self.processes.is_first else NoLog()
+        self.log = RunLog(self.directory, self.state) if self.processes.is_first else NoLog()
         self.begun = time.monotonic() - self.state.seconds
         try:
             with self.stop.awaited():
-                if not self.reached_limit():
+                if not self._is_over():
                     self._learn_alignment()
                     with self.reporter.bar("training", 1.0) as bar:
                         self._train(bar)
@@ -109,6 +109,7 @@ class Trainer:
         self.train_corpus.learn_alignment(self.network.vocabulary)
         if self.state.update == 0:
             self._read_clocks(began)
+            self._agree()  # the clocks decide how fast all learn
 
     def _train(self, bar: Bar) -> None:
         self.meter.reset()
@@ -227,9 +228,18 @@ class Trainer:
         elif state.update % settings.checkpoint_every == 0:
             self._save()
         self._agree()
+        is_over = self.stopped_by is None and self._is_over()
         if self.stopped_by is not None:
             self._save()
             return True
+        return is_over
+
+    def _is_over(self) -> bool:
+        """Whether a limit is reached. The weights are validated first if they are not yet: patience may begin anew."""
+        if self.reached_limit() and self.state.validated_at != self.state.update:
+            self._save()  # whatever happens meanwhile
+            self._validate()
+            self._agree()
         return self.reached_limit() is not None
 
     def _agree(self) -> None:
@@ -249,9 +259,6 @@ class Trainer:
         return reached_limit(self.settings, self.state)
 
     def _finish(self) -> None:
-        if self.state.validated_at != self.state.update:
-            self._save()  # whatever happens meanwhile
-            self._validate()
         if self.settings.average_last > 1 and (average := self._average()):
             self._try_average(average)
         self.state.finished_at = self.state.update
@@ -324,9 +331,11 @@ class Trainer:
         return measured
 
     def _is_best(self, measured: dict[str, float]) -> bool:
-        """Whether weights are better than all before, which makes them the run's model."""
+        """Whether weights are better than all before, which makes them the run's model. Of equally good ones (all of a
+        hard text's first translations are worth nothing), those that know the text better."""
         measured_cost = cost(self.settings.decides, measured[self.settings.decides])
-        improved = measured_cost < self.state.best
+        knows_more = self.settings.stop_on == "auto" and measured["bits_per_character"] < self.state.fewest_bits
+        improved = measured_cost < self.state.best or (measured_cost == self.state.best and knows_more)
         if improved:
             self.state.best = measured_cost
         return improved

@@ -144,7 +144,9 @@ def adopt(directory: Path, reconfigure: Callable[[Config], Config]) -> None:
             )
         if new != old:
             if kind_of(new).segments_first:
-                save_config(directory / SEGMENTER, config_of_segmenter(new))
+                begun_with = load_config(directory / SEGMENTER).start.digest
+                segmenter = changed(config_of_segmenter(new), {"start": {"digest": begun_with}}, "digest")
+                save_config(directory / SEGMENTER, segmenter)
             save_config(directory, new)
 
 

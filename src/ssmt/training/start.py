@@ -36,7 +36,7 @@ def keep(directory: Path, config: Config) -> tuple[Config, Beginning | None]:
     digest = hashlib.sha256(weights.read_bytes()).hexdigest()
     _copy(weights.parent, directory / FROM)
     taken = {kind for name, kind in network.ROWS.items() if not config.start.take or is_part(name, config.start.take)}
-    is_of_target = bool(taken - {"source", "copied"})
+    is_of_target = bool(taken - {"source", "nested", "copied"})
     beginning = Beginning(network.vocabulary, "source" in taken, is_of_target, config.start.extend)
     return changed(config, {"start": {"digest": digest}}, "digest"), beginning
 
