@@ -37,8 +37,8 @@ training:
 A key or value that cannot be is refused before anything is written, with the nearest key that exists. Some values of
 a preset are for one kind of model, whichever the file or the settings name. A setting that the chosen model has no use
 for (the lexicon of `bpe`, say) is named in a warning if you changed it. The
-settings of a run are in its `config.json`; `ssmt train --resume` keeps to them, but for limits, `patience`,
-`min_epochs` and `checkpoint_every`, which may be given anew.
+settings of a run are in its `config.json`; `ssmt train --resume` keeps to them, but for limits (the `segmenter`'s too),
+`patience`, `min_epochs`, `checkpoint_every` and `process_timeout`, which may be given anew.
 """
 
 

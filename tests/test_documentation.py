@@ -58,7 +58,7 @@ FOREIGN_OPTIONS = {
     *("--normalize-type", "--average-next-scores", "--min-len", "--max-len-b", "--decoding"),
     "--strict",
     *("--searches", "--beams", "--figure", "--figures", "--cpu-time", "--seeds"),  # of scripts
-    *("--models", "--interrupt", "--updates"),
+    *("--models", "--interrupt", "--updates", "--repetitions"),
 }
 MEASURED_FIGURES = {"growth.svg", "transfer.svg"}  # drawn from what was measured, by benchmarks/
 # Functions take precedence over programs and over the shell's own `source`: these do nothing.

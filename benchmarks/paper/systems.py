@@ -67,7 +67,7 @@ NO_COPIES = ("network.copies=false",)
 NO_ALIGNMENT = ("training.alignment_weight=0",)
 SMALL_SOURCE = ("text.source_vocabulary=2000",)  # of which each comes often enough to be learnt alone
 NO_NESTED = ("network.nested_subwords=false",)  # the baselines share a vocabulary with their target, which stays
-# As the encoder: ours has one more layer, of which two are over words; and entries as many as subwords of `bpe`.
+# As the encoder: ours has one more layer, two of them over words; and half as many entries.
 AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000", *SMALL_SOURCE)
 
 # Table 4: the paper's five rows, and ours below them. Rows with one name are one run, decoded in several ways.

@@ -12,7 +12,7 @@ from ssmt.errors import UserError
 
 THREADS = "OMP_NUM_THREADS"  # whoever sets it has chosen how many threads torch takes
 ALL_THREADS = torch.get_num_threads()
-SMALL_NETWORK = 4_000_000  # parameters, below which a second thread brings nothing (docs/performance.md)
+SMALL_NETWORK = 6_000_000  # parameters, below which a second thread brings nothing (docs/performance.md)
 
 
 def has_bf16(device: torch.device) -> bool:

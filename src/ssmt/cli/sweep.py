@@ -125,7 +125,9 @@ def train(
     preset: Annotated[
         Preset | None,
         typer.Option(
-            metavar="NAME", help="Settings to start from: tiny, small or base.", show_default="by device and data"
+            metavar="NAME",
+            help="Settings to start from: tiny, small or base.",
+            show_default="by device and data; base with --config",
         ),
     ] = None,
     config: Annotated[Path | None, typer.Option(metavar="F.yaml", help="Settings that replace the preset's.")] = None,
