@@ -152,6 +152,16 @@ def test_fuzzed_bodies_are_answered(translator: Translator) -> None:
     assert min(counts[200], counts[400], counts[422]) > CASES // 20, counts
 
 
+def test_a_form_in_a_slow_encoding_is_refused(translator: Translator) -> None:
+    """Python takes quadratic time for some."""
+    app = create_app(Service([("en", "zu", translator)]))
+    form = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\nI see.\r\n--x--\r\n'
+    kind = "multipart/form-data; boundary=x; charset={}"
+    status, answer = asyncio.run(status_of(app, "/detect", form, kind.format("punycode")))
+    assert (status, json.loads(answer)) == (400, {"error": "The form cannot be read: send it as UTF-8"})
+    assert asyncio.run(status_of(app, "/detect", form, kind.format("UTF-8")))[0] == 200
+
+
 # Connections
 
 
@@ -184,6 +194,7 @@ def test_slow_and_half_open_connections_are_closed(translator: Translator) -> No
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Le",
         b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
     ]
+    beginnings += [b"GET /health HTTP/1.1\r\nHost: x\r\n\r\n" + beginning for beginning in beginnings[1:]]
     with Running(service) as running:
         connections = [socket.create_connection(("127.0.0.1", running.port), 20) for _ in range(40)]
         for number, connection in enumerate(connections):

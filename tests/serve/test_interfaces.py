@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import urllib.error
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from typer.testing import CliRunner
 
 from ssmt.cli import app as verbs
+from ssmt.errors import UserError
 from ssmt.search.options import SearchOptions
+from ssmt.serve.app import create_app
 from ssmt.serve.keys import Keys, add_key
-from ssmt.serve.limits import Limits
-from ssmt.serve.service import Service
+from ssmt.serve.limits import Limits, Refusal
+from ssmt.serve.operations import Input, Translate
+from ssmt.serve.service import ServedModel, Service, load_service
 from ssmt.serve.v1 import TranslateRequest
-from ssmt.serve.worker import Batching
+from ssmt.serve.worker import Batching, Ticket, Waiting
+from ssmt.text.subwords import Subwords
 from ssmt.translator import Translator
 from tests.serve.conftest import NewClient, Running
 
@@ -404,3 +410,115 @@ def test_pages_come_from_here_alone(client: TestClient) -> None:
             assert answer.headers["x-content-type-options"] == "nosniff"
     assert client.get("/openapi.json").json()["info"]["title"] == "ssmt"
     assert "'unsafe-inline'" not in client.get("/").headers["content-security-policy"]
+
+
+def test_lines_of_html_do_not_end_sentences(client: TestClient, translator: Translator) -> None:
+    """As with DeepL; in text they do, with both."""
+    bird = ours(translator, BIRD)[0]
+    html = "<p>I see\na bird.</p>"
+    body = {"text": [html], "source_lang": "EN", "target_lang": "ZU", "tag_handling": "html"}
+    assert client.post("/v2/translate", json=body).json()["translations"][0]["text"] == f"<p>{bird}</p>"
+    body = {"q": html, "source": "en", "target": "zu", "format": "html"}
+    assert client.post("/translate", json=body).json()["translatedText"] == f"<p>{bird}</p>"
+    parts = ours(translator, "I see", "a bird.")
+    body = {"q": "I see\na bird.", "source": "en", "target": "zu"}
+    assert client.post("/translate", json=body).json()["translatedText"] == "\n".join(parts)
+
+
+def test_each_text_has_its_own_language(
+    translator: Translator, new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of short ones, that of all together."""
+    client = TestClient(create_app(Service([("en", "zu", translator), ("xh", "zu", translator)])))
+    monkeypatch.setattr(ServedModel, "fit", lambda self, text: 1.0 - (("molo" in text) == (self.source == "en")))
+    english, xhosa = 3 * f"{BIRD} ", "molo " * 20
+    with client:
+        texts = [english.strip(), xhosa.strip(), COWS]
+        said = client.post("/v2/translate", json={"text": texts, "target_lang": "ZU"}).json()["translations"]
+        assert [one["detected_source_language"] for one in said] == ["EN", "XH", "XH"]
+        assert said[0]["text"] == " ".join(ours(translator, BIRD, BIRD, BIRD))
+        answer = client.post("/translate", json={"q": texts, "source": "auto", "target": "zu"}).json()
+        assert [one["language"] for one in answer["detectedLanguage"]] == ["en", "xh", "xh"]
+        assert answer["translatedText"] == [one["text"] for one in said]
+
+
+def test_the_language_itself_serves_for_its_variants(translator: Translator) -> None:
+    service = Service([("en", "pt", translator), ("en", "pt-BR", translator)])
+    assert [service.model_for("en", code).target for code in ("PT-PT", "pt-br", "pt")] == ["pt", "pt-BR", "pt"]
+
+
+def test_prefixes_are_bounded_and_lengths_that_are_asked_for_are_paid(new_client: NewClient) -> None:
+    client = new_client(limits=Limits(output=50, characters_per_minute=80))
+    body: dict[str, Any] = {"sources": ["I", "I"], "prefixes": ["n" * 51, ""]}
+    refused = client.post("/v1/translate", json=body)
+    assert (refused.status_code, refused.json()) == (400, {"error": "a prefix can have 50 characters at most"})
+    assert client.post("/v1/translate", json={"sources": ["I", "I"], "min_length": 40}).status_code == 200
+    assert client.post("/v1/translate", json={"sources": ["I"]}).status_code == 429
+
+
+def test_long_outputs_that_are_asked_for_fill_a_batch(translator: Translator) -> None:
+    async def cost(**options: int) -> float:
+        ticket = Ticket(translator, Translate(SearchOptions(**options)), 1)
+        return Waiting(ticket, 0, Input("I see.")).cost
+
+    assert asyncio.run(cost()) == 20
+    assert asyncio.run(cost(min_length=500)) == asyncio.run(cost(max_length=500)) == 500
+    assert asyncio.run(cost(min_length=500, beam=10)) == 1000
+
+
+def test_answers_about_characters_fit_the_text_that_they_give(client: TestClient) -> None:
+    """A letter and its accent that came apart are one character."""
+    body = {"targets": ["ne\u0301na"], "allow_unknown": True, "posteriors": True}
+    (found,) = client.post("/v1/segment", json=body).json()["results"]
+    assert found["translation"] == "".join(found["segments"]) == "n\u00e9na"
+    assert len(found["posteriors"]) == 4
+    del body["posteriors"]
+    (found,) = client.post("/v1/posteriors", json=body).json()["results"]
+    assert (found["translation"], len(found["posteriors"])) == ("n\u00e9na", 4)
+
+
+def test_a_request_that_asks_for_two_things_has_the_time_of_one(
+    new_client: NewClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And what was refused for want of time costs nothing."""
+    client = new_client(limits=Limits(deadline=20.0, characters_per_minute=1_000_000))
+    given: list[float] = []
+    perform = Service.perform
+
+    async def slowly(self: Service, model: Any, operation: Any, inputs: Any, seconds: float) -> Any:
+        given.append(seconds)
+        if len(given) == 2:
+            raise Refusal(503, "Not done")
+        await asyncio.sleep(0.2)
+        return await perform(self, model, operation, inputs, seconds)
+
+    monkeypatch.setattr(Service, "perform", slowly)
+    body = {"targets": ["ni."], "allow_unknown": True, "posteriors": True}
+    assert client.post("/v1/segment", json=body).status_code == 503
+    assert given[0] <= 20
+    assert given[1] <= given[0] - 0.2
+    assert client.get("/v2/usage").json()["character_count"] == 0
+
+
+def test_a_page_that_is_let_in_can_read_refusals(new_client: NewClient) -> None:
+    client = new_client(cors=("https://page.example",), limits=Limits(request_bytes=10))
+    answer = client.post("/translate", content=b"x" * 11, headers={"Origin": "https://page.example"})
+    assert answer.status_code == 413
+    assert answer.headers["Access-Control-Allow-Origin"] == "https://page.example"
+
+
+def test_a_type_of_language_that_deepl_has_not_is_refused_as_there(client: TestClient) -> None:
+    assert client.get("/v2/languages?type=both").status_code == 400
+
+
+def test_a_model_that_cannot_cut_its_source_is_not_served(
+    served_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An imported one, without its codes."""
+
+    def encode(self: Subwords, lines: Sequence[str]) -> Any:
+        raise UserError("This model was imported without BPE codes")
+
+    monkeypatch.setattr(Subwords, "encode", encode)
+    with pytest.raises(UserError, match="without BPE codes"):
+        load_service([str(served_directory)])

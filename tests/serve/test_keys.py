@@ -119,6 +119,37 @@ def test_a_file_that_is_being_written_changes_nothing(tmp_path: Path) -> None:
     assert names.name_of("secret") == "second"
 
 
+@pytest.mark.parametrize("content", ["other {other} never\n  # a note\n", None], ids=["a bad line", "no file"])
+def test_a_key_that_is_gone_from_a_file_that_cannot_be_read_is_revoked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, content: str | None
+) -> None:
+    """Not at once, for the file may be being written; and it is said once."""
+    path, other = tmp_path / "keys", digest_of("other")
+    path.write_text(f"first {DIGEST} never\nother {other} never\n", encoding="utf-8")
+    names = Keys(path)
+    path.unlink()
+    if content is not None:
+        path.write_text(content.format(other=other), encoding="utf-8")
+    assert names.name_of("secret") == "first"
+    monkeypatch.setattr(keys, "WRITING", -1.0)
+    assert names.name_of("secret") is None
+    assert names.name_of("other") == (None if content is None else "other")
+    assert len(caplog.messages) == 1
+    assert DIGEST not in caplog.text
+    path.write_text(f"first {DIGEST} never\n", encoding="utf-8")
+    assert (names.name_of("secret"), names.name_of("other")) == ("first", None)
+
+
+def test_what_the_service_is_too_busy_for_costs_nothing() -> None:
+    accounts = Accounts(600, lambda: 0.0)
+    with pytest.raises(Refusal), accounts.spending("a", 900):
+        raise Refusal(503, "busy")
+    assert (accounts.of("a").characters, accounts.of("a").allowance) == (0, 600.0)
+    with pytest.raises(Refusal), accounts.spending("a", 900):
+        raise Refusal(400, "wrong")
+    assert accounts.of("a").characters == 900
+
+
 def test_allowances_fill_up_steadily(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     accounts = Accounts(600, lambda: now[0])

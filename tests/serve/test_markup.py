@@ -51,6 +51,31 @@ def test_text_is_what_a_reader_reads(markup: str, found: list[str]) -> None:
     assert texts(markup) == found
 
 
+@pytest.mark.parametrize(
+    ("markup", "found"),
+    [
+        ("<link>yes</link> <code>yes</code>", ["yes", "yes"]),
+        ("<_x>yes</_x><é:ß>yes</é:ß>", ["yes", "yes"]),
+        ("1 <2 is <br>true", ["1 <2 is ", "true"]),
+        ("<a>https://x.org</a>", ["https://x.org"]),
+    ],
+)
+def test_names_mean_nothing_in_xml(markup: str, found: list[str]) -> None:
+    pieces = fragments(markup, form="xml")
+    assert [piece.text for piece in pieces if piece.text is not None] == found
+    assert "".join(piece.raw for piece in pieces) == markup
+
+
+def test_any_element_of_xml_can_be_ignored() -> None:
+    pieces = fragments("<link>no</link><x>yes</x>", ["link"], form="xml")
+    assert [piece.text for piece in pieces if piece.text is not None] == ["yes"]
+
+
+def test_xml_is_written_without_the_entities_of_html() -> None:
+    assert as_markup("a\xa0< b", "xml") == "a\xa0&lt; b"
+    assert as_markup("a\xa0< b") == "a&nbsp;&lt; b"
+
+
 def test_elements_can_be_ignored() -> None:
     assert texts('Save <x id="5"></x> as <X>no</X> now', "x") == ["Save ", " as ", " now"]
 
@@ -126,5 +151,5 @@ def test_no_input_takes_more_than_linear_time(piece: str) -> None:
 def test_addresses() -> None:
     for text in ("https://x.org/a", "www.x.org", "a@b.org", "x.org/a", "@someone", "#tag", " @a "):
         assert is_address(text), text
-    for text in ("", "and/or", "e.g.", "word", "two words", "Mr.Smith"):
+    for text in ("", "and/or", "e.g.", "word", "two words", "Mr.Smith", "请访问https://x.org了解更多。"):
         assert not is_address(text), text

@@ -56,9 +56,9 @@ def create_app(service: Service, cors: Sequence[str] = (), log_requests: bool = 
         app.include_router(interface.router)
     _add_pages(app)
     _add_answers_to_errors(app)
-    if cors:
-        app.add_middleware(CORSMiddleware, allow_origins=list(cors), allow_methods=["GET", "POST"], allow_headers=["*"])
     app.add_middleware(Boundary, service=service, log_requests=log_requests)
+    if cors:  # around it, so that a page can read its refusals too
+        app.add_middleware(CORSMiddleware, allow_origins=list(cors), allow_methods=["GET", "POST"], allow_headers=["*"])
 
     @app.get("/metrics", include_in_schema=False)
     async def metrics() -> Response:

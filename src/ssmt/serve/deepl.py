@@ -38,7 +38,7 @@ class TranslateRequest(BaseModel):
     target_lang: str
     source_lang: str | None = None
     split_sentences: Literal["0", "1", "nonewlines", 0, 1] | None = Field(
-        None, description="0: nowhere, 1: at marks and line breaks, nonewlines: at marks"
+        None, description="0: nowhere, 1: at marks and line breaks, nonewlines: at marks (as usual in HTML)"
     )
     tag_handling: Literal["xml", "html"] | None = None
     ignore_tags: Annotated[list[str], BeforeValidator(_as_list)] = []
@@ -83,29 +83,21 @@ async def translate(request: Request, service: ServiceOf, authorization: Authori
         raise Refusal(400, "'formality' is not supported for given 'target_lang'")
     if asked.glossary_id is not None:
         raise Refusal(404, "There are no glossaries")
-    source = asked.source_lang
-    if not source:
-        likely = service.detect(asked.text, asked.target_lang, asked.tag_handling or "text")
-        if not likely:
-            raise Refusal(400, "Value for 'target_lang' not supported.")
-        source = likely[0][0]
-    model = service.model_for(source, asked.target_lang)
-    service.accounts.spend(caller, characters)
-    split = str("1" if asked.split_sentences is None else asked.split_sentences)
-    work = service.translate_texts(
-        model,
-        asked.text,
-        asked.tag_handling or "text",
-        at_marks=split != "0",
-        at_newlines=split == "1",
-        ignored=asked.ignore_tags,
-    )
-    ranked = await while_connected(request, work)
+    form = asked.tag_handling or "text"
+    sources = [asked.source_lang] * len(asked.text)
+    if not asked.source_lang:
+        sources = [code for code, _ in service.detect_each(asked.text, asked.target_lang, form)]
+    models = [service.model_for(source or "", asked.target_lang) for source in sources]
+    usual = "nonewlines" if asked.tag_handling == "html" else "1"  # lines of HTML end anywhere
+    split = str(usual if asked.split_sentences is None else asked.split_sentences)
+    how = {"form": form, "at_marks": split != "0", "at_newlines": split == "1", "ignored": asked.ignore_tags}
+    with service.accounts.spending(caller, characters):
+        ranked = await while_connected(request, service.translate_each(models, asked.text, **how))
     return JSONResponse(
         {
             "translations": [
                 {"detected_source_language": model.source.upper(), "text": few[0], "billed_characters": len(text)}
-                for text, few in zip(asked.text, ranked, strict=True)
+                for model, text, few in zip(models, asked.text, ranked, strict=True)
             ]
         }
     )
@@ -115,12 +107,14 @@ async def translate(request: Request, service: ServiceOf, authorization: Authori
 async def languages(
     request: Request,
     service: ServiceOf,
-    type: Literal["source", "target"] | None = None,
+    type: str | None = None,
     authorization: Authorization = None,
 ) -> Response:
     """The source languages that are served, or the target languages."""
     caller_of(request, _key(authorization))
     asked = type or (await fields_of(request)).get("type", "source")  # the official client has it in the body
+    if asked not in ("source", "target"):
+        raise Refusal(400, "type can be source or target")
     codes = service.targets if asked == "target" else service.sources
     formality = {"supports_formality": False} if asked == "target" else {}
     return JSONResponse([{"language": code.upper(), "name": name_of(code), **formality} for code in codes])

@@ -10,9 +10,12 @@ import contextlib
 import errno
 import hashlib
 import hmac
+import logging
+import math
 import os
 import re
 import secrets
+import time
 from dataclasses import dataclass
 from datetime import date, datetime, timezone
 from io import FileIO
@@ -22,6 +25,8 @@ from ssmt.errors import UserError
 from ssmt.files import read_description_lines, reason
 
 NEVER = "never"
+WRITING = 1.0  # seconds in which whoever changes the file has written it
+log = logging.getLogger("ssmt.serve")
 _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
@@ -102,6 +107,7 @@ class Keys:
         self.path = path
         self._read_at = self._stamp()
         self._keys = read_keys(path)
+        self._bad_since = math.inf  # when the file was first seen that cannot be read
         if not self._keys:
             raise UserError(f"{path}: has no key, so that nobody could use the service")
 
@@ -120,6 +126,24 @@ class Keys:
         return status.st_mtime_ns, status.st_size
 
     def _refresh(self) -> None:
-        if (stamp := self._stamp()) != self._read_at:
-            with contextlib.suppress(UserError):  # it is being written: the keys of before hold until it can be read
-                self._keys, self._read_at = read_keys(self.path), stamp
+        if (stamp := self._stamp()) == self._read_at:
+            return
+        try:
+            self._keys, self._read_at, self._bad_since = read_keys(self.path), stamp, math.inf
+        except UserError as error:  # it may be being written: for a moment the keys of before hold
+            if self._bad_since == math.inf:
+                self._bad_since = time.monotonic()
+                log.error("%s. Until it can be read, only those of its keys are valid that still stand in it", error)
+            elif time.monotonic() - self._bad_since > WRITING:
+                self._keys = [key for key in self._keys if key.digest in self._text()]
+
+    def _text(self) -> str:
+        """The file as it is; nothing if there is none."""
+        try:
+            return "\n".join(read_description_lines(self.path))
+        except UserError:
+            pass
+        try:
+            return self.path.read_bytes().decode("utf-8", "replace") if self.path.is_file() else ""
+        except OSError:
+            return ""

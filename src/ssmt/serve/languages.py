@@ -42,13 +42,16 @@ def name_of(code: str) -> str:
 
 
 def served(asked: str, codes: Iterable[str]) -> str | None:
-    """Which of the codes a client means: the same one however it is written, else the only one of that language."""
+    """Which of the codes a client means: the same one however it is written, else the language without a country, else
+    the only one of that language."""
     codes = list(codes)
     wanted = _comparable(asked)
     if same := [code for code in codes if _comparable(code) == wanted]:
         return same[0]
-    related = [code for code in codes if _comparable(code).partition("-")[0] == wanted.partition("-")[0]]
-    return related[0] if len(related) == 1 else None
+    language = wanted.partition("-")[0]
+    related = [code for code in codes if _comparable(code).partition("-")[0] == language]
+    plain = [code for code in related if _comparable(code) == language]
+    return plain[0] if plain else related[0] if len(related) == 1 else None
 
 
 def _comparable(code: str) -> str:

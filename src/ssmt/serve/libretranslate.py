@@ -9,7 +9,6 @@ from pydantic import BaseModel, BeforeValidator, Field
 from starlette.responses import Response
 
 from ssmt.serve.languages import name_of
-from ssmt.serve.limits import Refusal
 from ssmt.serve.web import (
     Error,
     JSONResponse,
@@ -70,16 +69,16 @@ async def translate(request: Request, service: ServiceOf) -> Response:
     texts = [asked.q] if isinstance(asked.q, str) else asked.q
     characters = service.limits.check_texts(texts, too_large=400)
     detected: list[dict[str, Any]] = []
-    source = asked.source
-    if source == AUTO:
-        likely = service.detect(texts, asked.target, asked.format)
-        if not likely:
-            raise Refusal(400, f"{asked.target} is not supported; targets are {', '.join(service.targets)}")
-        source, confidence = likely[0]
-        detected = [{"confidence": round(100 * confidence, 1), "language": source} for _ in texts]
-    model = service.model_for(source, asked.target)
-    service.accounts.spend(caller, characters)
-    ranked = await while_connected(request, service.translate_texts(model, texts, asked.format, asked.alternatives))
+    sources = [asked.source] * len(texts)
+    if asked.source == AUTO:
+        likely = service.detect_each(texts, asked.target, asked.format)
+        sources = [code for code, _ in likely]
+        detected = [{"confidence": round(100 * share, 1), "language": code} for code, share in likely]
+    models = [service.model_for(source, asked.target) for source in sources]
+    how: dict[str, Any] = {"form": asked.format, "alternatives": asked.alternatives}
+    how["at_newlines"] = asked.format == "text"  # lines of HTML end anywhere
+    with service.accounts.spending(caller, characters):
+        ranked = await while_connected(request, service.translate_each(models, texts, **how))
     several = isinstance(asked.q, list)
     answer: dict[str, Any] = {"translatedText": [few[0] for few in ranked] if several else ranked[0][0]}
     if detected:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
+BUSY = 503  # the status of what is refused for want of time, and can be asked again
 MOST_ACCOUNTS = 10_000  # callers that are remembered; beyond them the one that was away longest is forgotten
 
 
@@ -84,3 +86,19 @@ class Accounts:
                 raise Refusal(429, f"More than {self.per_minute:,} characters a minute; slow down", wait)
             account.allowance -= characters
         account.characters += characters
+
+    def give_back(self, caller: str, characters: int) -> None:
+        """What was not worked on costs nothing."""
+        account = self.of(caller)
+        account.allowance, account.characters = account.allowance + characters, account.characters - characters
+
+    @contextmanager
+    def spending(self, caller: str, characters: int) -> Iterator[None]:
+        """Spend them on what is done meanwhile, if the service is not too busy to do it."""
+        self.spend(caller, characters)
+        try:
+            yield
+        except Refusal as refusal:
+            if refusal.status == BUSY:
+                self.give_back(caller, characters)
+            raise

@@ -37,6 +37,11 @@ class Operation(ABC):
         """Hypotheses of a sentence, which all take time and memory."""
         return USUAL_BEAM
 
+    @property
+    def output(self) -> int:
+        """Characters of a result that were asked for beyond what its input needs."""
+        return 0
+
 
 @dataclass(frozen=True)
 class Translate(Operation):
@@ -49,6 +54,10 @@ class Translate(Operation):
     def rows(self) -> int:
         candidates = self.options.candidates if self.options.search == "mbr" else 0
         return max(USUAL_BEAM, self.options.kept, candidates)
+
+    @property
+    def output(self) -> int:
+        return max(self.options.min_length, self.options.max_length or 0)
 
     def run(self, translator: Translator, inputs: Sequence[Input]) -> Sequence[Any]:
         return translator.n_best_translations(

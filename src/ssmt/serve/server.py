@@ -104,13 +104,15 @@ def protocol(seconds: float) -> type[asyncio.Protocol]:
             super().connection_made(transport)
             self._timer = self.loop.call_later(seconds, self.transport.close)
 
-        def data_received(self, data: bytes) -> None:
-            super().data_received(data)
-            is_receiving = self.conn.their_state in (h11.IDLE, h11.SEND_BODY)
-            if self._timer is None and is_receiving:
-                self._timer = self.loop.call_later(seconds, self.transport.close)
-            elif not is_receiving:
+        def handle_events(self) -> None:
+            """After each packet, and after each answer: the next request may have come in part with the last one."""
+            super().handle_events()
+            state = self.conn.their_state
+            is_receiving = state is h11.SEND_BODY or (state is h11.IDLE and bool(self.conn.trailing_data[0]))
+            if not is_receiving:
                 self._cancel()
+            elif self._timer is None:
+                self._timer = self.loop.call_later(seconds, self.transport.close)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._cancel()

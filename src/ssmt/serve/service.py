@@ -3,6 +3,7 @@ worker of their model, and are put together again."""
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Collection, Sequence
 from contextlib import ExitStack
@@ -28,6 +29,7 @@ from ssmt.translator import Translator
 
 Form = Literal["text", "html", "xml"]
 DETECTED_FROM = 1_000  # characters of a text
+TELLS_ALONE = 40  # characters of a text whose language is detected without the others of its request
 TELLING = 3  # characters of a subword, on average, in a word that is likely of the language
 
 
@@ -162,7 +164,11 @@ class Service:
         """The source languages that are served (into a target, if given), likeliest first, and how sure that is, of 1.
 
         No other language is ever named: a text of another one only fits badly."""
-        said = texts if form == "text" else [part.text for text in texts for part in fragments(text) if part.text]
+        said = (
+            texts
+            if form == "text"
+            else [part.text for text in texts for part in fragments(text, form=form) if part.text]
+        )
         text = normalise("\n".join(said))
         into = None if target is None else served(target, self.targets)
         best: dict[str, float] = {}
@@ -186,9 +192,34 @@ class Service:
 
     # Work
 
-    async def perform(self, model: ServedModel, operation: Operation, inputs: Sequence[Input]) -> list[Any]:
+    async def perform(
+        self, model: ServedModel, operation: Operation, inputs: Sequence[Input], seconds: float | None = None
+    ) -> list[Any]:
+        """Within so many seconds; none given: those that a request has."""
         self.metrics.characters.labels(model.name).inc(sum(one.length for one in inputs))
-        return await model.worker.perform(model.translator, operation, inputs, self.limits.deadline)
+        seconds = self.limits.deadline if seconds is None else seconds
+        return await model.worker.perform(model.translator, operation, inputs, seconds)
+
+    def detect_each(self, texts: Sequence[str], target: str, form: Form = "text") -> list[tuple[str, float]]:
+        """The likeliest source language of each text, and how sure that is; of short ones, that of all together."""
+        together = self.detect(texts, target, form)
+        if not together:
+            raise Refusal(400, f"{target} is not supported; targets are {', '.join(self.targets)}")
+        return [self.detect([text], target, form)[0] if len(text) >= TELLS_ALONE else together[0] for text in texts]
+
+    async def translate_each(self, models: Sequence[ServedModel], texts: Sequence[str], **how: Any) -> list[list[str]]:
+        """Each text by its own model, as `translate_texts` does it."""
+        rows_of: dict[str, list[int]] = {}
+        for row, model in enumerate(models):
+            rows_of.setdefault(model.name, []).append(row)
+        work = []
+        for name, rows in rows_of.items():
+            work.append(self.translate_texts(self.models[name], [texts[row] for row in rows], **how))
+        translated: list[list[str]] = [[] for _ in texts]
+        for rows, found in zip(rows_of.values(), await asyncio.gather(*work), strict=True):
+            for row, few in zip(rows, found, strict=True):
+                translated[row] = few
+        return translated
 
     async def translate_texts(
         self,
@@ -219,13 +250,13 @@ class _Document:
     """A text in the pieces that are translated and those that are not."""
 
     pieces: list[tuple[Fragment, Split | None]]
-    is_markup: bool
+    form: Form
 
     @classmethod
     def of(cls, text: str, form: Form, split: Any, ignored: Collection[str]) -> _Document:
-        parts = [Fragment(text, text)] if form == "text" else fragments(text, ignored)
+        parts = [Fragment(text, text)] if form == "text" else fragments(text, ignored, form)
         pieces = [(part, None if part.text is None else split(normalise(part.text))) for part in parts]
-        return cls(pieces, form != "text")
+        return cls(pieces, form)
 
     @property
     def sentences(self) -> list[str]:
@@ -248,7 +279,7 @@ class _Document:
                 found = candidates.get(sentence, [sentence])
                 sentences.append(found[min(rank, len(found) - 1)])
             text = split.joined(sentences)
-            out.append(as_markup(text) if self.is_markup else text)
+            out.append(text if self.form == "text" else as_markup(text, self.form))
         return "".join(out)
 
 
@@ -273,5 +304,7 @@ def load_service(
             raise UserError(f"Two models are for {'-'.join(pair)}; serve one of them")
     directories = {place.directory.resolve(): place.directory for place in parsed}
     loaded = {path: Translator.load(directory, device, int8=int8) for path, directory in directories.items()}
+    for translator in loaded.values():
+        translator.vocabulary.source.encode(["a"])  # an imported model may lack what cuts its source
     models = [(place.source, place.target, loaded[place.directory.resolve()]) for place in parsed]
     return Service(models, limits, keys, batching)

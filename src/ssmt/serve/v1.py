@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import fields
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Header, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -22,12 +23,12 @@ from ssmt.records import (
 )
 from ssmt.search.options import Candidates, Normalise, SearchOptions, Stop
 from ssmt.serve.languages import name_of
-from ssmt.serve.limits import InputRefusal, Refusal
+from ssmt.serve.limits import BUSY, InputRefusal, Refusal
 from ssmt.serve.operations import Input, Operation, Posteriors, Score, Segment, Translate
 from ssmt.serve.sentences import split_sentences
 from ssmt.serve.service import ServedModel, Service
 from ssmt.serve.web import Error, JSONResponse, ServiceOf, caller_of, while_connected
-from ssmt.text.lines import normalise
+from ssmt.text.lines import normalise, with_single_blanks
 
 _ERRORS: dict[int | str, dict[str, Any]] = {status: {"model": Error} for status in (400, 403, 413, 422, 429, 500, 503)}
 router = APIRouter(prefix="/v1", tags=["ssmt"], responses=_ERRORS)
@@ -112,6 +113,9 @@ class SplitRequest(Asked):
     texts: list[str]
 
 
+Pairs = TypeVar("Pairs", bound=PairRequest)
+
+
 class Results(BaseModel):
     """A record for each input, as the command line writes it with its option for JSON."""
 
@@ -146,14 +150,30 @@ class _Exchange:
     def __init__(self, request: Request, service: Service, asked: Asked, authorization: str | None) -> None:
         scheme, _, key = (authorization or "").partition(" ")
         self.request, self.service = request, service
+        self.ends = time.monotonic() + service.limits.deadline
         self.caller = caller_of(request, key.strip() if scheme.lower() == "bearer" else None)
         self.model = _asked_model(service, asked)
 
-    def admit(self, texts: list[str]) -> None:
-        self.service.accounts.spend(self.caller, self.service.limits.check_texts(texts))
+    def admit(self, texts: list[str], at_least: int = 0) -> None:
+        """Texts, each of which counts as so many characters at the least."""
+        self.service.limits.check_texts(texts)
+        self.spent = sum(max(len(text), at_least) for text in texts)
+        self.service.accounts.spend(self.caller, self.spent)
 
     async def perform(self, operation: Operation, inputs: list[Input]) -> list[Any]:
-        return await while_connected(self.request, self.service.perform(self.model, operation, inputs))
+        """Within the time that a request has, of which it may perform several."""
+        left = max(0.0, self.ends - time.monotonic())
+        try:
+            return await while_connected(self.request, self.service.perform(self.model, operation, inputs, left))
+        except Refusal as refusal:
+            if refusal.status == BUSY:
+                self.service.accounts.give_back(self.caller, self.spent)
+            raise
+
+    def as_read(self, asked: Pairs) -> Pairs:
+        """With the targets as the model reads them, which its answers are about, character by character."""
+        blanks = with_single_blanks if self.model.translator.config.text.single_blanks else str
+        return asked.model_copy(update={"targets": [blanks(normalise(target)) for target in asked.targets]})
 
     async def on_pairs(self, operation: Operation, asked: PairRequest, empty_targets: bool = False) -> list[Any]:
         """The results of pairs that have content, none for the others."""
@@ -220,11 +240,13 @@ async def translate(
         raise Refusal(400, f"candidates can be {limits.candidates} at most")
     if max(asked.min_length, asked.max_length or 0) > limits.output:
         raise Refusal(400, f"min_length and max_length can be {limits.output:,} at most")
+    if max(map(len, prefixes), default=0) > limits.output:
+        raise Refusal(400, f"a prefix can have {limits.output:,} characters at most")
     try:
         options = kind.search(asked.search).completed(asked.options)
     except UserError as error:
         raise Refusal(400, str(error)) from None
-    exchange.admit([*asked.sources, *prefixes])
+    exchange.admit([*asked.sources, *prefixes], asked.min_length)
     score_type = exchange.model.translator.score_type(options.search)
     inputs = [Input(*pair) for pair in zip(asked.sources, prefixes, strict=True)]
     ranked = await exchange.perform(Translate(options, asked.segments), inputs)
@@ -261,6 +283,7 @@ async def segment(
     exchange = _Exchange(request, service, asked, authorization)
     if asked.n_best > service.limits.hypotheses:
         raise Refusal(400, f"n_best can be {service.limits.hypotheses} at most")
+    asked = exchange.as_read(asked)
     exchange.admit([*(asked.sources or []), *asked.targets])
     threshold = 0.5 if asked.threshold is None else asked.threshold
     operation = Segment(asked.method, threshold, asked.n_best, asked.allow_unknown)
@@ -287,6 +310,7 @@ async def posteriors(
 ) -> Response:
     """The probability of a cut after each character of each target: `ssmt segment` with its option for them."""
     exchange = _Exchange(request, service, asked, authorization)
+    asked = exchange.as_read(asked)
     exchange.admit([*(asked.sources or []), *asked.targets])
     rows = await exchange.on_pairs(Posteriors(asked.allow_unknown), asked)
     return exchange.answer(

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar, cast
 
 from fastapi import Depends, Request
 from pydantic import BaseModel, ValidationError
+from python_multipart.multipart import parse_options_header
 from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -20,6 +21,7 @@ from ssmt.serve.service import Service
 
 Result = TypeVar("Result")
 Body = TypeVar("Body", bound=BaseModel)
+CHARSETS = (b"utf-8", b"utf8", b"us-ascii", b"ascii", b"iso-8859-1", b"latin-1")
 FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
@@ -41,8 +43,11 @@ ServiceOf = Annotated[Service, Depends(service_of)]
 
 async def fields_of(request: Request) -> dict[str, Any]:
     """The fields of a JSON object or of a form; what a form has several times is a list. No body has no fields."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind in FORMS:
+    kind, parameters = parse_options_header(request.headers.get("content-type", ""))
+    if kind.decode("latin-1") in FORMS:
+        is_multipart = kind == b"multipart/form-data"
+        if is_multipart and parameters.get(b"charset", b"utf-8").lower() not in CHARSETS:
+            raise Refusal(400, "The form cannot be read: send it as UTF-8")  # some would take quadratic time
         try:
             async with request.form(max_files=0, max_fields=2 * service_of(request).limits.request_texts) as form:
                 pairs = form.multi_items()
@@ -52,8 +57,9 @@ async def fields_of(request: Request) -> dict[str, Any]:
             raise Refusal(400, "The form cannot be read") from None
         if any(isinstance(value, UploadFile) for _, value in pairs):
             raise Refusal(400, "Files are not translated")
-        names = dict.fromkeys(name for name, _ in pairs)
-        values = {name: [value for other, value in pairs if other == name] for name in names}
+        values: dict[str, list[Any]] = {}
+        for name, value in pairs:
+            values.setdefault(name, []).append(value)
         return {name: few[0] if len(few) == 1 else few for name, few in values.items()}
     content = await request.body()
     if not content:

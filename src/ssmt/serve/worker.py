@@ -76,7 +76,7 @@ class Waiting:
 
     @cached_property
     def length(self) -> int:
-        return max(self.input.length, SHORT)
+        return max(self.input.length, self.ticket.operation.output, SHORT)
 
     @cached_property
     def cost(self) -> float:

@@ -19,6 +19,7 @@ from ssmt.text.lines import read_lines
 
 SPECIALS = ("<s>", "<pad>", "</s>", "<unk>")  # the first ids of every dictionary; its file does not name them
 OVERWRITE = "#fairseq:overwrite"
+MOST_CACHED = 100_000  # words whose subwords are remembered
 
 
 def read_dictionary(path: Path) -> list[tuple[str, int]]:
@@ -72,7 +73,10 @@ class DictionarySubwords:
 
     def encode(self, lines: Sequence[str]) -> list[list[int]]:
         """Ids of each line, `</s>` at the end."""
-        return self.encode_split([self._bpe.process_line(line) for line in lines])
+        split = [self._bpe.process_line(line) for line in lines]
+        if len(self._bpe.cache) > MOST_CACHED:  # it keeps every word for ever
+            self._bpe.cache.clear()
+        return self.encode_split(split)
 
     def encode_split(self, lines: Sequence[str]) -> list[list[int]]:
         """The same for lines that are already split: blanks stand between subwords."""

@@ -98,7 +98,7 @@ async function busy(work) {
 function readChoices() {
   try {
     const said = Object.entries(JSON.parse(state.choices));
-    return new Map(said.map(([row, [prefix, chosen]]) => [Number(row), { prefix: String(prefix), chosen: Math.max(0, Number(chosen) || 0) }]));
+    return new Map(said.map(([row, [prefix, chosen]]) => [Number(row), { prefix: String(prefix), chosen: Math.max(0, Math.trunc(Number(chosen) || 0)) }]));
   } catch {
     return new Map();
   }
