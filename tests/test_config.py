@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import threading
 from pathlib import Path
 from typing import Any, get_args
 
@@ -28,6 +30,7 @@ from ssmt.config import (
 )
 from ssmt.config.layers import _preset_layers
 from ssmt.errors import UserError
+from ssmt.files import keeping_streams
 from ssmt.registry import KINDS, kind_of
 
 KEYS = [
@@ -445,3 +448,19 @@ def test_languages_are_printed_and_read_again(tmp_path: Path, code: str) -> None
     config = compose("tiny", settings=[f'text.source_language="{code}"', "text.target_language=none"])
     assert (config.text.source_language, config.text.target_language) == (code, None)
     assert compose("tiny", written(tmp_path, commented_yaml(config))) == config
+
+
+def test_a_file_of_settings_can_be_a_pipe_where_streams_are_kept(tmp_path: Path) -> None:
+    """It is read several times; elsewhere it is refused."""
+    os.mkfifo(tmp_path / "pipe")
+
+    def write() -> None:
+        (tmp_path / "pipe").write_text("training:\n  seed: 7\n")
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    with keeping_streams():
+        assert [compose("tiny", tmp_path / "pipe").training.seed for _ in range(2)] == [7, 7]
+    writer.join()
+    with pytest.raises(UserError, match="pipe: is read several times, so it must be a file"):
+        compose("tiny", tmp_path / "pipe")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from ssmt.config import changed
-from ssmt.directory import vocabulary_digest
+from ssmt.directory import vocabulary_digest, weights_of
 from ssmt.errors import UserError
 from ssmt.model.translation import TranslationModel
 from ssmt.search.ensemble import SEARCHES, Ensemble, new_scorer
@@ -44,7 +44,7 @@ class EnsembleTranslator(Translator):
         translators = [Translator.load(directory, device, pretokenised, int8) for directory in directories]
         for directory, translator in zip(directories, translators, strict=True):
             same_kind = translator.config.model == translators[0].config.model
-            if not same_kind or vocabulary_digest(Path(directory)) != vocabulary_digest(Path(directories[0])):
+            if not same_kind or _digest(directory) != _digest(directories[0]):
                 raise UserError(
                     f"{directory}: is of another kind or vocabulary than {directories[0]}; models that translate "
                     f"together have the same, for example because each began with the same one"
@@ -65,3 +65,8 @@ class EnsembleTranslator(Translator):
         self, sources: Iterable[str] | None, targets: Iterable[str], allow_unknown: bool
     ) -> tuple[list[str], list[str]]:
         raise UserError("Several models together translate; ask a single one for scores or segments of given texts")
+
+
+def _digest(directory: str | Path) -> str:
+    """Of the vocabulary that a model's weights are of: a run without any yet has those of what it began with."""
+    return vocabulary_digest(weights_of(Path(directory)).parent)

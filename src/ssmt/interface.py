@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from ssmt.config import Preset, compose, compose_from, preset_of
 from ssmt.directory import load_config
 from ssmt.errors import Stopped, UserError
+from ssmt.files import as_json
 from ssmt.progress import Reporter, reporter_here
 from ssmt.registry import warn_of_changes_without_effect
 from ssmt.text.preparation import TrainingFiles
@@ -25,7 +25,7 @@ def train(
     valid_target: str | Path,
     output: str | Path,
     *,
-    model: str = "ssmt",
+    model: str | None = None,
     preset: Preset | None = None,
     config: str | Path | None = None,
     settings: Sequence[str] = (),
@@ -42,7 +42,8 @@ def train(
         model = ssmt.train("train.en", "train.zu", "dev.en", "dev.zu", "runs/zulu", max_minutes=15)
         model.translate(["Ministers discussed the report."]).texts
 
-    `start` is a model directory to begin with: its weights, its vocabulary and its settings (`docs/data.md`).
+    `model` is the kind of model: ssmt (the default), bpe, ulm or dpe. `start` is a model directory to begin with: its
+    weights, its vocabulary and its settings (`docs/data.md`).
     `output` is the new model's directory. Called again with the same arguments, a run that was stopped goes on, and one
     that is over is only loaded. `preset` is tiny, small or base (none: chosen by device and data); `config` is a YAML
     file of settings, `settings` are single ones ("training.learning_rate=0.001"). Progress is shown below a notebook's
@@ -52,6 +53,7 @@ def train(
     reporter = reporter or reporter_here()
     limits = {"max_minutes": max_minutes, "max_updates": max_updates, "max_epochs": max_epochs, "seed": seed}
     given = [f"training.{key}={value}" for key, value in limits.items() if value is not None]
+    given += [f"model={model}"] if model is not None else []
     files = TrainingFiles(*(Path(path) for path in (source, target, valid_source, valid_target)))
 
     def begin_or_adopt() -> None:
@@ -59,14 +61,14 @@ def train(
             if preset is not None:
                 raise UserError("preset: a run that begins with a model has that model's settings; leave it out")
             old = load_config(Path(start))
-            begun = f"start={json.dumps({'model': str(start)})}"
+            begun = f"start={as_json({'model': str(start)})}"
             before, chosen = compose_from(old), compose_from(old, config, [begun, *settings, *given])
         else:
             base: Preset = preset or "base"
             if preset is None and config is None:
                 base, why = choose_preset(processes.device, files.data.train)
                 reporter.say(why)
-            chosen = compose(base, config, [f"model={model}", *settings, *given])
+            chosen = compose(base, config, [*settings, *given])
             before = preset_of(base, chosen)
         warn_of_changes_without_effect(before, chosen, reporter)
         run.begin_or_adopt(files, Path(output), chosen, reporter)

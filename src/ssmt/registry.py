@@ -102,13 +102,13 @@ def _unused_by_segmental(config: Config) -> set[str]:
 
 
 def _unused_by_subwords(config: Config) -> set[str]:
-    unused = _ENTRIES | _SPELLING | _LATTICE | _OF_SEGMENTER
+    unused = _ENTRIES | _SPELLING | _LATTICE | _OF_SEGMENTER | {"text.tag_source"}  # which is what they do anyway
     return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
 
 
 def _unused_by_pieces(config: Config) -> set[str]:
     replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
-    unused = replaced | {"text.shared_vocabulary"} | _unused_with(config.segmenter.lexicon)
+    unused = replaced | {"text.shared_vocabulary", "text.tag_source"} | _unused_with(config.segmenter.lexicon)
     unused |= set() if config.network.words_first else _BY_CHARACTER
     return unused if config.segmenter.characters else unused | _SPELLING
 

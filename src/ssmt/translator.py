@@ -7,11 +7,11 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, get_args, overload
 
 from ssmt.config import Config, did_you_mean
 from ssmt.devices import choose_device
-from ssmt.directory import SEGMENTER, load_model, load_segmenter_config
+from ssmt.directory import SEGMENTER, load_model, load_segmenter_config, weights_of
 from ssmt.errors import LineError as LineError
 from ssmt.errors import UserError
 from ssmt.files import is_text
@@ -20,7 +20,7 @@ from ssmt.model.translation import TranslationModel
 from ssmt.registry import kind_of
 from ssmt.search.decode import BATCH_CHARACTERS
 from ssmt.search.job import Hypothesis
-from ssmt.search.options import MOST_HYPOTHESES, ScoreType
+from ssmt.search.options import MOST_HYPOTHESES, ScoreType, require_number, require_whole
 from ssmt.search.options import SearchOptions as SearchOptions
 from ssmt.segmentation import Segmentation as Segmentation
 from ssmt.segmentation import Segmenter
@@ -105,8 +105,9 @@ class Translator:
         model, config = load_model(Path(directory), choose_device(device))
         first = None
         if kind_of(config).segments_first:
-            load_segmenter_config(Path(directory))
-            first = cls.load(Path(directory) / SEGMENTER, device, pretokenised).segmenter
+            of_weights = weights_of(Path(directory)).parent  # a run without any has those of what it began with
+            load_segmenter_config(of_weights)
+            first = cls.load(of_weights / SEGMENTER, device, pretokenised).segmenter
         if int8:
             use_int8_weights(model)
         if pretokenised:
@@ -240,6 +241,13 @@ class Translator:
             flat = iter([Translation(self.vocabulary.decode(text.symbols), text.score) for text in hypotheses])
         return [[next(flat) for _ in ranked] for ranked in n_best]
 
+    def require_translatable(self, sources: Iterable[str]) -> int:
+        """Refuse a source that the model cannot take, before others are translated for hours; how many there are."""
+        number = 0
+        for number, source in enumerate(sources, start=1):
+            self._parts(normalise_text(source), number)
+        return number
+
     def _parts(self, source: str, number: int) -> list[str]:
         """A source as it is, or in parts of at most the model's limit that end at sentence ends."""
         longest = self.config.text.longest_source
@@ -288,6 +296,8 @@ class Translator:
 
         Without sources, each target is segmented as if its source were empty.
         """
+        if method not in get_args(Method):
+            raise UserError(f"There is no method {method!r}{did_you_mean(method, get_args(Method))}")
         if method == "posterior":
             segmentations = self.posterior_segmentations(sources, targets, threshold, allow_unknown, batch_characters)
         else:
@@ -305,8 +315,7 @@ class Translator:
     ) -> list[list[Segmentation]]:
         """The n most probable segmentations of each target, best first; fewer where there are fewer (subwords of bpe
         and ulm have one)."""
-        if not 1 <= n <= MOST_HYPOTHESES:
-            raise UserError(f"n is {n}; it must be a whole number from 1 to {MOST_HYPOTHESES:,}")
+        require_whole("n", n, 1, MOST_HYPOTHESES)
         return self.segmenter.n_best(*self._prepared(sources, targets, allow_unknown), n, batch_characters)
 
     def posterior_segmentations(
@@ -320,6 +329,7 @@ class Translator:
         """Each target cut where the posterior probability of a boundary is at least the threshold.
 
         Such a cut can leave a segment longer than the model could generate; its score is then NEG_INF."""
+        require_number("threshold", threshold, 0, 1)
         return self.segmenter.by_posterior(
             *self._prepared(sources, targets, allow_unknown), threshold, batch_characters
         )

@@ -14,6 +14,7 @@ import yaml
 
 from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles
+from ssmt.translator import Translator
 from tests.cli.test_bad_input import Ssmt, refused
 from tests.conftest import Pair
 
@@ -79,3 +80,28 @@ def test_standard_input_is_read_as_often_as_it_must_be(
     )
     assert done.returncode == 0, done.stderr.decode()
     assert pairs_of(tmp_path / "run") == len(toy_pairs)
+
+
+def test_a_line_that_the_model_cannot_take_is_said_before_anything_is_translated(
+    ssmt: Ssmt, model_directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "in").write_text("we see.\n" * 3 + "a" * 100_000 + "\n")
+    monkeypatch.setattr(Translator, "n_best_translations", lambda *_, **__: pytest.fail("it translates"))
+    outcome = ssmt("translate", model_directory, "-i", tmp_path / "in", "-o", tmp_path / "out")
+    refused(outcome, "in, line 4: has a sentence of 100,000 characters")
+
+
+def test_two_ways_to_write_pairs_are_one_too_many(ssmt: Ssmt, tmp_path: Path) -> None:
+    (tmp_path / "a.tsv").write_text("a\tb\n")
+    outputs = ["--output", tmp_path / "o.tsv", "--output-source", tmp_path / "o.s"]
+    refused(ssmt("clean", "--pairs", tmp_path / "a.tsv", *outputs), "Give --output, or --output-source and")
+
+
+def test_a_model_can_be_in_a_place_of_any_letters(ssmt: Ssmt, toy_files: TrainingFiles, tmp_path: Path) -> None:
+    """Also of those that JSON writes in two parts."""
+    files = ["--source", toy_files.source, "--target", toy_files.target]
+    files += ["--valid-source", toy_files.valid_source, "--valid-target", toy_files.valid_target]
+    run = tmp_path / "\U0001e900\U0001f600"
+    assert ssmt("train", "--output", run, *files, *TINY).status == 0
+    outcome = ssmt("train", "--from", run, "--output", tmp_path / "new", *files, "--max-updates", 1)
+    assert outcome.status == 0, outcome.err

@@ -61,6 +61,9 @@ def test_unaligned_files_are_refused_with_file_and_line(tmp_path: Path) -> None:
 def test_a_word_list_is_a_segmenter(tmp_path: Path) -> None:
     segment = read_word_list(write(tmp_path / "w.tsv", "abantu\ta-ba-ntu\n"))
     assert (segment("abantu"), segment("other")) == (("a", "ba", "ntu"), ("other",))
+    segment = read_word_list(write(tmp_path / "w.tsv", "(ilanga,\t(i-langa,\nng'o\tng'-o\nilanga\tila-nga\n"))
+    assert segment("ilanga") == ("i", "langa"), "words come without the punctuation around them; the first counts"
+    assert segment("ng'o") == ("ng'", "o")
     with pytest.raises(UserError, match=r"w\.tsv, line 2: wanted a word, a tab"):
         read_word_list(write(tmp_path / "w.tsv", "a\ta\nb\n"))
 

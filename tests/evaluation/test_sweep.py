@@ -190,3 +190,19 @@ def test_more_translations_than_sources_are_refused(tmp_path: Path) -> None:
     (tmp_path / "decoded" / "point.jsonl").write_text(json.dumps(block) + "\n")
     with pytest.raises(UserError, match=r"point\.jsonl: has 2 lines of 1"):
         directory.decode("point", "x", ["a"], list, Reporter())
+
+
+@pytest.mark.parametrize(
+    ("axis", "search", "message"),
+    [
+        ("training.seed=1", "marginall", "no search 'marginall'"),
+        ("model=ssmt,bpe", "marginal", "no search 'marginal'"),
+        ("model=ssmt,foo", None, "no kind of model 'foo'"),
+    ],
+)
+def test_what_cannot_be_decoded_is_not_trained(
+    toy_files: TrainingFiles, tmp_path: Path, axis: str, search: str | None, message: str
+) -> None:
+    with pytest.raises(UserError, match=message):
+        training_sweep(toy_files, [parse_axis(axis)], tmp_path / "sweep", preset="tiny", search=search)
+    assert not (tmp_path / "sweep").exists(), "the corrected call is not refused"

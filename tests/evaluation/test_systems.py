@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,60 @@ def test_a_language_that_is_none_is_refused(tmp_path: Path) -> None:
     pairs = write(tmp_path / "pairs.tsv", ["one\ttwo"])
     with pytest.raises(UserError, match="'18' is no code of a language"):
         evaluate_systems([], hypotheses={"mine": pairs}, pairs=pairs, to="18")
+
+
+def test_pairs_come_through_a_pipe_whole(tmp_path: Path) -> None:
+    """Their beginning is looked at to know of which format they are."""
+    lines = "".join(f"sentence {number}\ttarget {number}\n" for number in range(3000))
+    (tmp_path / "hypothesis").write_text("".join(f"target {number}\n" for number in range(3000)))
+    os.mkfifo(tmp_path / "pipe")
+    writer = threading.Thread(target=(tmp_path / "pipe").write_text, args=[lines])
+    writer.start()
+    found = evaluate_systems(hypotheses={"same": tmp_path / "hypothesis"}, pairs=tmp_path / "pipe", metrics=["chrF"])
+    writer.join()
+    assert found.reports[""]["same", "chrF"].score == 100
+
+
+def test_a_test_set_is_not_written_over(tmp_path: Path, model_directory: Path) -> None:
+    pairs = tmp_path / "ours.txt"
+    pairs.write_text("we see.\tsiyabona.\n")
+    with pytest.raises(UserError, match=r"ours\.txt"):
+        evaluate_systems(pairs=pairs, models={"ours": model_directory}, translations=tmp_path)
+    assert pairs.read_text() == "we see.\tsiyabona.\n"
+    with pytest.raises(UserError, match="'a/b' cannot name a file of translations"):
+        evaluate_systems(pairs=pairs, models={"a/b": model_directory}, translations=tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    ("content", "to", "message"),
+    [
+        ("a\tb\tss\na\tc\tzu\n", "zu", r"pairs\.tsv, line 1: is into ss, not into zu"),
+        (
+            '{"source": "a", "target": "b", "target_language": "ss"}\n{"source": "a", "target": "b"}\n',
+            None,
+            "line 2: does not say",
+        ),
+    ],
+)
+def test_pairs_of_other_languages_are_not_counted_as_one(
+    tmp_path: Path, model_directory: Path, content: str, to: str | None, message: str
+) -> None:
+    path = tmp_path / ("pairs.tsv" if "\t" in content else "pairs.jsonl")
+    path.write_text(content)
+    with pytest.raises(UserError, match=message):
+        evaluate_systems(pairs=path, models={"ours": model_directory}, to=to)
+
+
+def test_a_search_that_a_model_has_not_is_said_before_the_others_translate(
+    tmp_path: Path, model_directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "t").write_text("we see.\n")
+    monkeypatch.setattr(Translator, "load", lambda *arguments: pytest.fail("nothing is loaded"))
+    with pytest.raises(UserError, match="no search 'beam'"):
+        evaluate_systems([tmp_path / "t"], models={"ours": model_directory}, source=tmp_path / "t", search="beam")
+
+
+def test_a_line_number_of_many_digits_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.lines").write_text("9" * 5000 + "\n")
+    with pytest.raises(UserError, match=r"a\.lines, line 1"):
+        read_line_numbers([tmp_path / "a.lines"], "test", 3)

@@ -120,3 +120,16 @@ def test_the_verb_takes_several_models_of_one_vocabulary(
     lexicon.write_text(lexicon.read_text().replace("\t", "\t1", 1))
     save_weights(other, build(*load_description(other)).state_dict())
     refused(ssmt("translate", model_directory, other, *options), "other: is of another kind or vocabulary than")
+
+
+def test_a_run_without_weights_is_the_model_that_it_begins_with(model_directory: Path, tmp_path: Path) -> None:
+    """Whatever its own vocabulary is going to be."""
+    shutil.copytree(model_directory, tmp_path / "new" / "from")
+    for path in (tmp_path / "new" / "from").iterdir():
+        if path.is_file() and path.name != "model.safetensors":
+            shutil.copy(path, tmp_path / "new")
+    alphabet = tmp_path / "new" / "alphabet.json"
+    alphabet.write_text(alphabet.read_text(encoding="utf-8").replace('"a"', '"\u0101"'), encoding="utf-8")
+    ensemble = EnsembleTranslator.of([tmp_path / "new", model_directory], "cpu")
+    alone = Translator.load(model_directory, "cpu")
+    assert ensemble.translate([SOURCE], max_length=5).texts == alone.translate([SOURCE], max_length=5).texts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from typing import Any
 
@@ -183,3 +184,42 @@ def test_what_is_not_a_number_ends_sampling() -> None:
 
     with pytest.raises(UserError, match="are not numbers"):
         sample_strings(Spoilt(), [1], 2, 1.0)  # type: ignore[arg-type]
+
+
+def test_a_least_length_goes_before_the_usual_most() -> None:
+    """And against a most one that is asked for it cannot be."""
+    network = translator(random_model(seed=5))
+    (text,) = network.translate(["a"], min_length=60).texts
+    assert len(text) >= 60
+    with pytest.raises(UserError, match="max_length is 10, and min_length 40"):
+        network.translate(["a"], min_length=40, max_length=10)
+
+
+@pytest.mark.parametrize("search", ["marginal", "sample"])
+def test_what_the_character_model_hardly_holds_possible_has_its_score(search: str) -> None:
+    """A probability of e^-120 is no float32."""
+    network = random_model(letters="abz ", seed=5, lexicon=False, longest=3)
+    characters = network.segments.characters
+    assert characters is not None
+    letter = network.vocabulary.alphabet.encode("z")[0]
+    with torch.no_grad():
+        characters.output.bias[letter] -= 120
+    model = translator(network)
+    found = model.translate(["a dog"], search=search, prefixes=["z"], max_length=6)
+    assert found.texts[0].startswith("z")
+    assert found.scores[0] == pytest.approx(model.score(["a dog"], found.texts)[0], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda model: model.segment(None, ["ab"], method="posteriors"), "no method 'posteriors'.*'posterior'"),
+        (lambda model: model.n_best_segmentations(None, ["ab"], 2.5), "n is 2.5; it must be a whole number"),
+        (lambda model: model.n_best_segmentations(None, ["ab"], "3"), "n is '3'; it must be a whole number"),
+        (lambda model: model.posterior_segmentations(None, ["ab"], math.nan), "threshold is nan; it must be a number"),
+        (lambda model: model.posterior_segmentations(None, ["ab"], 5), "threshold is 5; it must be a number from 0"),
+    ],
+)
+def test_what_no_segmentation_can_be_asked_for_is_refused(model: Translator, call: Any, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        call(model)

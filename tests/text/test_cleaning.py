@@ -67,6 +67,15 @@ def test_letters_of_another_script_and_text_in_the_other_language(tmp_path: Path
     assert found == {1: "odd characters", 2: "other language", 3: "other language"}
 
 
+def test_sentences_that_differ_in_their_vowel_signs_are_different(tmp_path: Path) -> None:
+    """Marks are no letters to Python."""
+    held_out = corpus_of(tmp_path / "dev.tsv", [("The day has come.", "आज दिन है")])
+    pairs = [("The gift is here.", "आज दान है"), ("The poor are here.", "आज दीन है"), ("It is day.", "आज, दिन है!")]
+    kept = [pair.target for pair, reason in Cleaner([corpus_of(tmp_path / "a.tsv", pairs)], [held_out]) if not reason]
+    assert kept == ["आज दान है", "आज दीन है"]
+    assert cleaning._letters("दिन, है") == " दिन है "
+
+
 def test_repetitions_are_left_out_after_the_first(tmp_path: Path, good: list[tuple[str, str]]) -> None:
     corpus = corpus_of(tmp_path / "a.tsv", [*good, good[0], good[5], good[0]])
     found = [raw.line - len(good) for raw, reason in Cleaner([corpus]) if reason == "repeated"]

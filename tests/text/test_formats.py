@@ -376,6 +376,11 @@ def test_a_pipe_can_be_read_several_times_where_streams_are_kept(tmp_path: Path)
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/zero"), reason="this system has no /dev/zero")
+def test_one_stream_is_not_both_sides() -> None:
+    with pytest.raises(UserError, match="Only one of the two files can be standard input"):
+        list(stream_pairs(CorpusConfig(source=("-",), target=("-",))))
+
+
 def test_a_device_is_not_kept(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/dev/zero")
     with keeping_streams(), pytest.raises(UserError, match=r"link: is a device, and may have no end"):

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import pytest
 import torch
 
+import ssmt
 from ssmt.config import Config
 from ssmt.errors import UserError
 from ssmt.progress import Reporter
@@ -82,3 +83,22 @@ def test_a_preparation_that_was_interrupted_is_kept_and_gone_on_with(
     assert sorted(path.name for path in (tmp_path / "run" / "data").iterdir()) == ["train", "valid"]
     with pytest.raises(UserError, match="already holds a run"):
         run.begin(toy_files, tmp_path / "run", toy_config, Reporter())
+
+
+def test_a_file_of_settings_says_the_kind_of_model_from_python_too(toy_files: TrainingFiles, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("model: bpe\ntext:\n  subword_vocabulary: 60\n")
+    files = (toy_files.source, toy_files.target, toy_files.valid_source, toy_files.valid_target)
+    settings = ["network.width=16", "network.heads=2", "training.chrf_sentences=0", "training.max_updates=1"]
+    given: dict[str, Any] = {
+        "config": tmp_path / "c.yaml",
+        "settings": settings,
+        "reporter": Reporter(),
+        "preset": "tiny",
+    }
+    assert ssmt.train(*files, tmp_path / "bpe", **given).config.model == "bpe"
+    settings.append("text.subword_vocabulary=50")
+    assert ssmt.train(*files, tmp_path / "ulm", model="ulm", **given).config.model == "ulm"
+    with pytest.raises(UserError, match="model was bpe, now ssmt"):
+        ssmt.train(
+            *files, tmp_path / "other", model="ssmt", start=tmp_path / "bpe", settings=settings, reporter=Reporter()
+        )

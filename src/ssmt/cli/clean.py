@@ -63,7 +63,8 @@ def clean(
     given = list(corpora_of({"--source": source, "--target": target}, pairs))
     if not given:
         raise UserError("Nothing to clean: give --source and --target, or --pairs")
-    if (output is None) == (output_source is None or output_target is None):
+    sides = (output_source is not None, output_target is not None)
+    if sides not in ((False, False), (True, True)) or (output is None) != all(sides):
         raise UserError("Give --output, or --output-source and --output-target")
     held_out = list(corpora_of({"--held-out-source": held_out_source, "--held-out-target": held_out_target}, None))
     outputs = [path for path in (output, output_source, output_target, rejected, report) if path]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from pathlib import Path
 from typing import Annotated
@@ -31,7 +30,7 @@ from ssmt.config import (
     with_settings,
 )
 from ssmt.errors import UserError
-from ssmt.files import keeping_streams
+from ssmt.files import as_json, keeping_streams
 
 
 @app.command(cls=Verb)
@@ -109,7 +108,7 @@ def train(
     changes = [f"training.{key}={value}" for key, value in flags.items() if value is not None]
     languages = {"source_language": source_language, "target_language": target_language}
     # In quotes: YAML takes the code of Norwegian for a switch.
-    changes += [f"text.{key}={json.dumps(code)}" for key, code in languages.items() if code is not None]
+    changes += [f"text.{key}={as_json(code)}" for key, code in languages.items() if code is not None]
     settings = [*(set_ or []), *changes, *([f"model={model}"] if model else [])]
 
     files = {
@@ -131,7 +130,7 @@ def train(
             raise UserError("--take and --freeze go with --from MODEL")
         old = None if from_ is None else load_config(from_)
         begun = {"model": str(from_), "take": list(take or []), "freeze": list(freeze or [])}
-        changed = settings if from_ is None else [f"start={json.dumps(begun)}", *settings]
+        changed = settings if from_ is None else [f"start={as_json(begun)}", *settings]
         listed = (compose_from(old, config, changed) if old else compose(preset or "base", config, changed)).data
         missing = [
             option

@@ -173,7 +173,10 @@ def translate(
     options = translator.kind.search(search).completed(options)
     score_type = translator.score_type(options.search)
     prefixes = None if prefix is None else read_lines(prefix)
-    known_length = sum(1 for _ in stream_lines(input)) if Path(input).is_file() else None  # a pipe can be read once
+    known_length = None
+    if Path(input).is_file():  # a pipe can be read once
+        with naming_lines({"source": input}) as lines:
+            known_length = translator.require_translatable(stream_lines(input))
     if prefixes is not None and known_length is not None:
         require_equal_lengths(input, known_length, prefix or "", len(prefixes))
 

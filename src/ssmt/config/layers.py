@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from ssmt.config.schema import LIMITS, Config, Section
 from ssmt.errors import UserError
-from ssmt.files import is_text, read_json, stream_raw_lines
+from ssmt.files import is_text, read_json, require_file, stream_raw_lines
 
 Preset = Literal["tiny", "small", "base"]
 Settings = Mapping[str, Any]  # of sections, as in a file
@@ -260,6 +260,7 @@ def _merge(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_yaml(path: str | Path) -> Mapping[str, Any]:
+    require_file(path)  # it is read as often as settings are put together
     try:
         content = yaml.load("\n".join(stream_raw_lines(path)), _Loader)
     except NOT_YAML as error:

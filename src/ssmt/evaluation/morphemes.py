@@ -144,15 +144,17 @@ def read_analyses(text: str | Path, morphemes: str | Path, *, separator: str = "
 
 
 def read_word_list(path: str | Path, *, separator: str = "-") -> Segment:
-    """A segmenter that looks words up in a file of `word TAB morphemes`; a word that is not listed is one morpheme."""
-    analyses = {}
+    """A segmenter that looks words up in a file of `word TAB morphemes`; a word that is not listed is one morpheme, and
+    of several analyses of a word the first counts."""
+    analyses: dict[str, tuple[str, ...]] = {}
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split("\t")
         if len(fields) != 2 or not all(fields):
             raise UserError(
                 f"{name_of(path)}, line {number}: wanted a word, a tab and its morphemes joined by {separator!r}"
             )
-        analyses[fields[0]] = tuple(fields[1].split(separator))
+        word, morphemes = trim(fields[0]), tuple(trim(fields[1]).split(separator))
+        analyses.setdefault(word, morphemes)
     return lambda word: analyses.get(word, (word,))
 
 

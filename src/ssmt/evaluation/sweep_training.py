@@ -23,7 +23,7 @@ from ssmt.evaluation import plots
 from ssmt.evaluation.sweep import METRICS, Record, SweepDirectory, SweepResults, digest, scores, translate_with
 from ssmt.evaluation.tables import Cell, Table
 from ssmt.progress import Reporter
-from ssmt.registry import warn_of_changes_without_effect
+from ssmt.registry import kind_of, warn_of_changes_without_effect
 from ssmt.text.pairs import PairReader
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training import run as runs
@@ -64,6 +64,8 @@ def training_sweep(
         raise UserError("The settings list corpora (`data`); a sweep trains on the four files that it is given")
     chosen_device = choose_device(device)
     points = list(grid(axes, lambda of_point: compose(preset, config, [*settings, *of_point])))
+    for point in points:  # whatever cannot be is said before hours of training
+        kind_of(point.settings).search(search)
     pairs = list(PairReader(files.data.valid, base.text))[:sentences]  # as training validates
     sources, references = [pair.source for pair in pairs], [[pair.target for pair in pairs]]
     identity = {

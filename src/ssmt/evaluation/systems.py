@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ssmt.config import CorpusConfig, language_code
+from ssmt.directory import load_config
 from ssmt.errors import UserError, renumbered
 from ssmt.evaluation import morphology, plots, translation
 from ssmt.evaluation.gold import Cuts, Gold, read_gold, read_segmented
@@ -27,9 +28,10 @@ from ssmt.evaluation.model_output import (
 from ssmt.evaluation.morphology import MorphologyScores, PrecisionRecallCurve
 from ssmt.evaluation.tables import Table
 from ssmt.evaluation.translation import TranslationReport
-from ssmt.files import name_of, naming_lines, require_regular
+from ssmt.files import count_in, keeping_streams, name_of, naming_lines, require_file, require_regular
 from ssmt.outputs import open_in_directory, require_other_file
 from ssmt.progress import Reporter
+from ssmt.registry import kind_of
 from ssmt.text.formats import stream_pairs
 from ssmt.text.lines import read_lines, require_equal_lengths
 from ssmt.translator import Translator
@@ -116,14 +118,22 @@ def _read_test(
         language = to and language_code(to)
     except ValueError as error:
         raise UserError(str(error)) from None
-    raws = list(stream_pairs(CorpusConfig(pairs=(str(pairs),), target_language=language)))
+    with keeping_streams():
+        require_file(pairs)  # its beginning tells of which format it is
+        raws = list(stream_pairs(CorpusConfig(pairs=(str(pairs),), target_language=language)))
+    several = len({raw.target_language for raw in raws}) > 1
+    for raw in raws:
+        if language and raw.target_language not in (None, language):
+            raise UserError(f"{raw.file}, line {raw.line}: is into {raw.target_language}, not into {language}")
+        if several and not language and raw.target_language is None:
+            raise UserError(f"{raw.file}, line {raw.line}: does not say into which language it is, and others do")
     return _Test(
         pairs,
         [[raw.target for raw in raws]],
         [raw.source for raw in raws],
         pairs,
         [raw.line for raw in raws],
-        [to or raw.target_language for raw in raws],
+        [language or raw.target_language for raw in raws],
     )
 
 
@@ -159,7 +169,13 @@ def evaluate_systems(
             raise UserError("There is no model whose translations could be kept")
         _make(Path(translations))
         for name in models:
-            require_other_file(_kept(translations, name), *references, *hypotheses.values(), source, *subsets)
+            if Path(name).name != name:
+                raise UserError(f"{name!r} cannot name a file of translations; give the model a name without slashes")
+            others = (*references, *hypotheses.values(), source, pairs, *subsets)
+            require_other_file(_kept(translations, name), *others)
+    for directory in models.values():
+        config = load_config(Path(directory))
+        kind_of(config).search(search)
     test = _read_test(references, source, pairs, to)
     systems = translation.read_systems(test.name, test.references, hypotheses)
     lines = len(test.references[0])
@@ -217,11 +233,12 @@ def read_line_numbers(paths: Sequence[str | Path], reference: str | Path, lines:
     for file in files:
         rows = []
         for number, text in enumerate(read_lines(file), start=1):
-            if not text.strip().isdecimal() or not 1 <= int(text) <= lines:
+            row = count_in(text.strip())
+            if row is None or not 1 <= row <= lines:
                 raise UserError(
                     f"{file}, line {number}: {text!r} is no line number of {name_of(reference)}, which has {lines:,}"
                 )
-            rows.append(int(text) - 1)
+            rows.append(row - 1)
         if not rows:
             raise UserError(f"{file}: is empty, there is nothing to evaluate")
         name = file.name.removesuffix(".lines")

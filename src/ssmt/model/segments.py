@@ -83,8 +83,11 @@ class SegmentModel(nn.Module):
             if self.classes is not None:
                 return self.classes.selected_log_probs(states, weight, bias, first, ids)
             return selected_log_probs(states, weight, bias, ids)
-        selected = self.entry_log_probs(states).gather(1, ids.clamp(min=0))  # weights of 8 bits
-        return selected.masked_fill(ids == ABSENT, NEG_INF)
+        parts = [  # weights of 8 bits
+            self.entry_log_probs(states[rows]).gather(1, ids[rows].clamp(min=0))
+            for rows in _chunks(len(states), len(self.lexicon))
+        ]
+        return torch.cat(parts).masked_fill(ids == ABSENT, NEG_INF)
 
     def forward(
         self,

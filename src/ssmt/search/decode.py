@@ -41,7 +41,8 @@ def search_texts(
     vocabulary = model.vocabulary
     encoded = vocabulary.encode_sources(sources)
     begun = [vocabulary.encode_prefix(prefix) for prefix in prefixes or [""] * len(sources)]
-    most = [options.max_length or math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources]
+    usual = (math.ceil(length_ratio * len(source)) + LENGTH_ALLOWANCE for source in sources)
+    most = [options.max_length or max(length, options.min_length) for length in usual]
     results: list[list[Hypothesis]] = [[] for _ in sources]
     budget = batch_characters * USUAL_BEAM // max(search.hypotheses(options), USUAL_BEAM)
     for rows in batches_by_length([max(len(source), SHORT_SOURCE) + 1 for source in sources], budget):

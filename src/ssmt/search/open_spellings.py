@@ -45,7 +45,7 @@ class OpenSpellings:
 
     def masses(self) -> Tensor:
         """The mass of every next character. (N, C)"""
-        weighted = self.next.to(self.dtype).mul_(self.weight.view(-1).index_select(0, self.cell).unsqueeze(1))
+        weighted = self.next.mul(self.weight.view(-1).index_select(0, self.cell).unsqueeze(1))
         return weighted.new_zeros(len(self.weight), self.C).index_add_(0, self.row, weighted)
 
     def masses_by_length(self) -> Tensor:
@@ -88,7 +88,8 @@ class OpenSpellings:
         cell = torch.cat([old.cell.new_zeros(N, old.cell.shape[1]), old.cell])
         inputs = self.input_table.index_select(0, torch.cat([previous, read]))
         self.spelling = characters.advance(Spelling(hidden, cell), inputs)
-        self.next = characters.log_probs_of_both(self.spelling, N).exp_()
+        # What is hardly possible stays more than nothing: a user's prefix may ask for it.
+        self.next = characters.log_probs_of_both(self.spelling, N).to(self.dtype).exp_()
         ends = self.next[N:, self.eom]
         if (
             not self.proper
@@ -97,7 +98,7 @@ class OpenSpellings:
             self.next[N:].mul_(self.is_word)
             new = Spelling(self.spelling.hidden[:N], self.spelling.cell[:N])
             after = characters.advance(new, self.input_table[self.eos].expand(N, -1))
-            self.next[:N, self.eos] *= characters.log_probs(after, first=False)[:, self.eom].exp()
+            self.next[:N, self.eos] *= characters.log_probs(after, first=False)[:, self.eom].to(self.dtype).exp()
         return ends
 
     def _lay_out(self, rows: int, row: Tensor, length: Tensor) -> None:

@@ -46,18 +46,20 @@ class SearchOptions:
     candidates_from: Candidates = "samples"  # or the best of a beam of that size
 
     def __post_init__(self) -> None:
-        _require_whole("beam", self.beam, 1, MOST_HYPOTHESES)
-        _require_whole("n_best", self.n_best, 1, MOST_HYPOTHESES)
-        _require_whole("candidates", self.candidates, 1, MOST_HYPOTHESES)
-        _require_whole("min_length", self.min_length, 0, LONGEST_OUTPUT)
-        _require_whole("seed", self.seed, 0)
+        require_whole("beam", self.beam, 1, MOST_HYPOTHESES)
+        require_whole("n_best", self.n_best, 1, MOST_HYPOTHESES)
+        require_whole("candidates", self.candidates, 1, MOST_HYPOTHESES)
+        require_whole("min_length", self.min_length, 0, LONGEST_OUTPUT)
+        require_whole("seed", self.seed, 0)
         if self.max_length is not None:
-            _require_whole("max_length", self.max_length, 1, LONGEST_OUTPUT)
+            require_whole("max_length", self.max_length, 1, LONGEST_OUTPUT)
+            if self.max_length < self.min_length:
+                raise UserError(f"max_length is {self.max_length:,}, and min_length {self.min_length:,}")
         if self.length_penalty is not None:
-            _require_number("length_penalty", self.length_penalty, -STRONGEST_PENALTY, STRONGEST_PENALTY)
+            require_number("length_penalty", self.length_penalty, -STRONGEST_PENALTY, STRONGEST_PENALTY)
         if self.repetition_penalty is not None:
-            _require_number("repetition_penalty", self.repetition_penalty, 0, STRONGEST_FINE)
-        _require_number("temperature", self.temperature, 1e-3, 1e3)
+            require_number("repetition_penalty", self.repetition_penalty, 0, STRONGEST_FINE)
+        require_number("temperature", self.temperature, 1e-3, 1e3)
         for name, value, choices in (
             ("normalise", self.normalise, get_args(Normalise)),
             ("stop", self.stop, get_args(Stop)),
@@ -73,14 +75,14 @@ class SearchOptions:
         return max(self.beam, self.n_best)
 
 
-def _require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
+def require_whole(name: str, value: object, least: int, most: int | None = None) -> None:
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
         bounds = f"of {least:,} or more" if most is None else f"from {least:,} to {most:,}"
         raise UserError(f"{name} is {value!r}; it must be a whole number {bounds}")
 
 
-def _require_number(name: str, value: object, least: float, most: float) -> None:
+def require_number(name: str, value: object, least: float, most: float) -> None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if not is_number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
         raise UserError(f"{name} is {value!r}; it must be a number from {least:g} to {most:g}")

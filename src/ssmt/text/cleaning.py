@@ -18,6 +18,7 @@ from statistics import median
 from ssmt.config import CorpusConfig
 from ssmt.errors import UserError
 from ssmt.files import require_file
+from ssmt.text.alphabet import is_word_character
 from ssmt.text.formats import RawPair, files_of, stream_pairs
 
 SHORT = 20  # characters; lengths of shorter texts say little
@@ -116,7 +117,7 @@ class _Trigrams:
 
 def _letters(text: str) -> str:
     """Words in small letters, with a blank around each."""
-    return " " + " ".join("".join(c if c.isalpha() else " " for c in text.lower()).split()) + " "
+    return " " + " ".join("".join(c if is_word_character(c) else " " for c in text.lower()).split()) + " "
 
 
 @lru_cache(maxsize=1 << 16)
@@ -127,7 +128,7 @@ def _script(character: str) -> str | None:
 
 def _plain(text: str) -> str:
     """A text without what may differ between two writings of the same: case, punctuation and blanks."""
-    return "".join(c for c in text.casefold() if c.isalnum()) or text.strip()
+    return "".join(c for c in text.casefold() if c.isalnum() or is_word_character(c)) or text.strip()
 
 
 class Cleaner:

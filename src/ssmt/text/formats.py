@@ -134,6 +134,8 @@ class PairWriter:
 
 
 def _two_files(source: str, target: str) -> Iterator[RawPair]:
+    if source == target == STANDARD_STREAM:
+        raise UserError("Only one of the two files can be standard input")
     names = name_of(source), name_of(target)
     pairs = zip_longest(stream_lines(source), stream_lines(target))
     for number, (text, translation) in enumerate(pairs, start=1):

@@ -323,7 +323,8 @@ def prepare(
         reporter.warn(f"{plural(train.skipped, 'training pair')} left out: empty or too long")
     if beginning is not None and beginning.target and not beginning.extend:
         _report_lacking(beginning.vocabulary, characters, reporter)
-    _report_unknown(valid, Alphabet.of_characters(characters), reporter)
+    known = beginning.vocabulary.rows("target") if beginning is not None and beginning.target else ()
+    _report_unknown(valid, Alphabet.of_characters([*characters, *(row for row in known if len(row) == 1)]), reporter)
     times = repetitions(train.groups, train.sizes, config.language_temperature)
     kept = _kept_of(directory, digest.hexdigest())
     write = partial(_write, train, valid, directory, reporter)
