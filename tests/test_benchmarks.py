@@ -39,6 +39,7 @@ from tests.models import SOURCES, random_model
 
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = ROOT / "benchmarks"
+REAL_DATA = ROOT.parent / "shared" / "data"
 NETWORK = "--set network.width=16 --set network.heads=2 --set network.feedforward=32"
 VOCABULARIES = "--set text.source_vocabulary=60 --set text.subword_vocabulary=120 --set text.lexicon_size=150"
 TINY = f"{NETWORK} {VOCABULARIES}"
@@ -340,6 +341,22 @@ def test_results_runs(run_script: Run, data_of_results: Path, fewer_results: Non
     run_script("results.py", data_of_results, RESULTS, alone, *headline, alone_page)
     run_script("results.py", data_of_results, RESULTS, together, "--document-only", *headline, together_page)
     assert together_page.read_text(encoding="utf-8") == alone_page.read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not REAL_DATA.exists(), reason="the data of the archive's runs is not here")
+def test_the_archive_makes_the_page_of_results(run_script: Run, tmp_path: Path) -> None:
+    """Also: what the archive holds is of today's settings."""
+    archive, page = tmp_path / "archive", tmp_path / "docs" / "results.md"
+    shutil.copytree(BENCHMARKS / "archive", archive)
+    page.parent.mkdir()
+    arguments = "--document-only --output", tmp_path / "out", "--archive", archive, "--document", page
+    run_script("results.py", REAL_DATA, *arguments)
+    assert page.read_bytes() == (ROOT / "docs" / "results.md").read_bytes()
+    drawn, shown = (
+        {path.name for path in (docs / "figures").glob("results-*.svg")} for docs in (page.parent, ROOT / "docs")
+    )
+    assert drawn == shown
+    assert written(archive) == written(BENCHMARKS / "archive")
 
 
 def rows_below(text: str, title: str) -> list[list[str]]:
