@@ -31,17 +31,17 @@ class Finished:
     def __init__(self, sentences: int, kept: int, identity: Identity | None = None) -> None:
         self.kept, self.identity = kept, identity
         self.hypotheses: list[list[Hypothesis]] = [[] for _ in range(sentences)]
+        self.best_of: list[dict[Hashable, Hypothesis]] = [{} for _ in range(sentences)]  # by identity
 
     def add(self, sentence: int, hypothesis: Hypothesis) -> None:
         ranked = self.hypotheses[sentence]
         if self.identity is not None:
-            identity = self.identity(hypothesis.symbols)
-            for place, other in enumerate(ranked):
-                if self.identity(other.symbols) == identity:
-                    if other.rank >= hypothesis.rank:
-                        return
-                    del ranked[place]
-                    break
+            best_of, identity = self.best_of[sentence], self.identity(hypothesis.symbols)
+            if (other := best_of.get(identity)) is not None:
+                if other.rank >= hypothesis.rank:
+                    return
+                ranked[:] = [one for one in ranked if one is not other]
+            best_of[identity] = hypothesis
         ranked.append(hypothesis)
         ranked.sort(key=lambda finished: -finished.rank)
         del ranked[self.kept :]
