@@ -324,7 +324,7 @@ def prepare(
     if beginning is not None and beginning.target and not beginning.extend:
         _report_lacking(beginning.vocabulary, characters, reporter)
     known = beginning.vocabulary.rows("target") if beginning is not None and beginning.target else ()
-    _report_unknown(valid, Alphabet.of_characters([*characters, *(row for row in known if len(row) == 1)]), reporter)
+    _report_unknown(valid, Alphabet.of_characters(characters.union(row for row in known if len(row) == 1)), reporter)
     times = repetitions(train.groups, train.sizes, config.language_temperature)
     kept = _kept_of(directory, digest.hexdigest())
     write = partial(_write, train, valid, directory, reporter)
@@ -410,8 +410,7 @@ def _as_bytes(pair: Pair) -> bytes:
 def _report_unknown(valid: PairReader, alphabet: Alphabet, reporter: Reporter) -> None:
     unknown: dict[str, int] = {}  # character -> first line
     for number, _, target, _ in valid:
-        for character in alphabet.unknown_characters(target):
-            unknown.setdefault(character, number)
+        unknown = dict.fromkeys(alphabet.unknown_characters(target), number) | unknown
     if valid.skipped:
         reporter.warn(f"{plural(valid.skipped, 'validation pair')} left out: empty or too long")
     if unknown:
