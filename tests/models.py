@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from ssmt.config import Config, TextConfig, changed
+from ssmt.model.coverage import Coverage
 from ssmt.model.ssmt import SSMT
 from ssmt.text.alphabet import Alphabet
 from ssmt.text.batch import Batch, make_batch
@@ -48,17 +49,29 @@ def random_model(
             if "weight" in name:
                 parameter.mul_(sharpness)
         if model.segments.copies is not None:
-            stir(model.segments.copies)
+            stir_copies(model.segments.copies)
+    stir_coverage(model)
     return model.eval()
 
 
-def stir(copies: nn.Module) -> None:
+def stir_copies(copies: nn.Module) -> None:
     """What begins as zero or as seldom in a part that copies becomes random."""
+    stir(copies)
+    with torch.no_grad():
+        copies.get_parameter("pointer.gate.bias").zero_()
+
+
+def stir_coverage(model: nn.Module) -> None:
+    for part in model.modules():
+        if isinstance(part, Coverage):
+            stir(part)
+
+
+def stir(part: nn.Module) -> None:
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
-        for parameter in copies.parameters():
+        for parameter in part.parameters():
             parameter.add_(torch.randn(parameter.shape, generator=generator), alpha=0.5)
-        copies.get_parameter("pointer.gate.bias").zero_()
 
 
 def translator(model: SSMT, **text: Any) -> Translator:

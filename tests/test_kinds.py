@@ -197,7 +197,7 @@ OTHER_VALUES = {
 }
 SWITCHES = (
     *("text.shared_vocabulary", "network.characters", "network.lexicon", "network.proper", "network.copies"),
-    *("network.nested_subwords", "segmenter.characters"),
+    *("network.nested_subwords", "network.coverage", "segmenter.characters"),
 )
 
 
@@ -205,7 +205,8 @@ SWITCHES = (
     "settings",
     [[f"model={name}"] for name in KINDS]
     + [["model=bpe", "text.shared_vocabulary=false"], ["model=ssmt", "network.characters=true"]]
-    + [["model=ssmt", "network.characters=true", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]],
+    + [["model=ssmt", "network.characters=true", "network.lexicon=false"], ["model=dpe", "segmenter.characters=true"]]
+    + [["model=ssmt", "network.decoder_layers=2"], ["model=bpe", "network.decoder_layers=1"]],
     ids=" ".join,
 )
 def test_only_settings_said_to_be_without_effect_are(

@@ -91,10 +91,16 @@ def _unused_with(lexicon: LexiconSource) -> set[str]:
     return {"text.lexicon_size"} if lexicon == "file" else set()
 
 
+def _untold(layers: int) -> set[str]:
+    """Coverage is what the first of some layers tells the others."""
+    return set() if layers > 1 else {"network.coverage"}
+
+
 def _unused_by_segmental(config: Config) -> set[str]:
     unused = _OF_SEGMENTER | {"text.subword_vocabulary", "text.shared_vocabulary", "training.label_smoothing"}
     unused |= _unused_with(config.text.lexicon) | (set() if config.network.characters else _SPELLING)
     unused |= set() if config.network.words_first else _BY_CHARACTER
+    unused |= _untold(SSMT.body_kind(config.network).layers_that_cover(config.network))
     if config.network.lexicon:
         return unused
     unused |= {"network.lexicon_by_first_character"}
@@ -103,6 +109,7 @@ def _unused_by_segmental(config: Config) -> set[str]:
 
 def _unused_by_subwords(config: Config) -> set[str]:
     unused = _ENTRIES | _SPELLING | _LATTICE | _OF_SEGMENTER | {"text.tag_source"}  # which is what they do anyway
+    unused |= _untold(config.network.decoder_layers)
     return unused | {"text.source_vocabulary"} if config.text.shared_vocabulary else unused
 
 
@@ -110,6 +117,7 @@ def _unused_by_pieces(config: Config) -> set[str]:
     replaced = {"text.lexicon", "text.longest_segment", "network.lexicon", "network.characters"}  # by segmenter.*
     unused = replaced | {"text.shared_vocabulary", "text.tag_source"} | _unused_with(config.segmenter.lexicon)
     unused |= set() if config.network.words_first else _BY_CHARACTER
+    unused |= _untold(config.network.decoder_layers)
     return unused if config.segmenter.characters else unused | _SPELLING
 
 

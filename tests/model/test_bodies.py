@@ -31,6 +31,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "words first, no attention": NGRAMS | CLASSES | FIRST | {"character_attention": False, "character_feedforward": 8},
     "words first, no ngrams": FIRST | {"character_attention": False},
     "copies": {"copies": True},
+    "coverage": {"decoder_layers": 3, "coverage": True},
+    "words first, coverage": NGRAMS | CLASSES | FIRST | {"character_attention": False, "coverage": True},
 }
 PAIRS = [
     ("the cat sees a dog", "ab ba aab"),
@@ -160,7 +162,8 @@ def test_training_lowers_the_loss_and_reaches_every_parameter(network: dict[str,
 
 # Guidance
 
-BODIES = {name: VARIANTS[name] for name in ("ngrams", "words, ngrams", "words first", "words first, no attention")}
+OF_BODIES = ("ngrams", "words, ngrams", "words first", "words first, no attention", "coverage", "words first, coverage")
+BODIES = {name: VARIANTS[name] for name in OF_BODIES}
 every_body = pytest.mark.parametrize("network", BODIES.values(), ids=BODIES)
 
 
@@ -172,11 +175,12 @@ def test_a_plan_is_attention_to_the_source_that_knows_no_more_than_states(networ
     memory = model.encode(batch.source)
     assert memory is not None
     states, plans = model.decoder.planned_states(batch.previous, memory)
-    assert len(plans) == (1 if type(model.decoder) is WordDecoder else 2)  # the last layer's, or both layers'
+    covers = network.get("coverage", False)
+    assert len(plans) == (1 if type(model.decoder) is WordDecoder else 3 if covers else 2)  # the last layer's, or all
     torch.testing.assert_close(states, model.decoder.states(batch.previous, memory))
     cut = batch.previous[:, :4]
     of_cut = model.decoder.planned_states(cut, memory)[1]
-    for plan, shorter in zip(plans, of_cut, strict=True):
+    for plan, shorter in zip(plans[covers:], of_cut[covers:], strict=True):
         attention = plan.exp() - LEAST
         torch.testing.assert_close(attention.sum(dim=2), torch.ones(batch.target.shape))
         assert attention.masked_select(~memory.mask.unsqueeze(1)).abs().max() < 1e-6

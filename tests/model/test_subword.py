@@ -19,7 +19,7 @@ from ssmt.text.batch import Batch, make_batch
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary
-from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords, stir
+from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords, stir_copies
 
 PAIRS = [("the cat sees a dog", "dogs see"), ("a cat", "a  cat "), ("run dog", "the dog sees the cats")]
 
@@ -63,7 +63,7 @@ def test_copies_are_mixed_in(shared: bool) -> None:
     vocabulary = shared_vocabulary() if shared else SubwordVocabulary(subwords, Pieces.of_lines(["▁a ▁dog s"], 30))
     model, batch = subword_model(vocabulary, 0.5, copies=True).eval(), encoded(vocabulary)
     assert model.copies is not None
-    stir(model.copies)
+    stir_copies(model.copies)
     memory = model.encode(batch.source)
     states = model.states(batch)
     generated, units = F.log_softmax(model.logits(states), dim=-1), model.units(memory)

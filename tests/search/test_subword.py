@@ -18,7 +18,7 @@ from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import unmarked
 from ssmt.text.vocabulary import SubwordVocabulary
 from ssmt.translator import Translator
-from tests.models import SMALL, SOURCES, source_subwords, stir
+from tests.models import SMALL, SOURCES, source_subwords, stir_copies
 
 LINES = ["▁ab a ▁b", "▁a b", "▁ba ▁ab", "▁b ▁ba ab"]  # pieces ▁ a b ab ▁a ▁b ▁ab ▁ba: many ways to write a text
 Ids = tuple[int, ...]
@@ -124,7 +124,7 @@ def model(request: pytest.FixtureRequest) -> SubwordTransformer:
     settings = {"model": "bpe", "network": {**SMALL, "copies": request.param}}
     network = SubwordTransformer(vocabulary, changed(Config(), settings, "test")).eval()
     if network.copies is not None:
-        stir(network.copies)
+        stir_copies(network.copies)
         assert set(vocabulary.source.pieces[3:]) & set(vocabulary.target.pieces[3:])
     with torch.no_grad():
         network.decoder.embedding.tokens.weight.mul_(1.5)  # less even distributions

@@ -51,7 +51,7 @@ PRESETS: dict[str, Settings] = {
         "text": {"source_vocabulary": 8000, "subword_vocabulary": 8000, "lexicon_size": 2000},
         "network": {
             **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
-            **{"copies": True, "nested_subwords": True},
+            **{"copies": True, "nested_subwords": True, "coverage": True},
             "dropout": 0.2,  # little text is read often
         },
         "training": {

@@ -192,6 +192,11 @@ class NetworkConfig(Section):
     lexicon_by_first_character: bool = Field(
         False, description="of the lexicon: p(first character) p(entry | first character), not one softmax over all"
     )
+    coverage: bool = Field(
+        False,
+        description="keep account of which of the source is said: where there are several layers over words (over "
+        "symbols, if none is over words), the first tells the others",
+    )
     copies: bool = Field(False, description="let segments, or subwords, be copied from the source")
     character_width: int | None = Field(
         None, ge=1, le=1 << 16, description="width of the character LSTM (none: as wide as the network)"

@@ -17,7 +17,7 @@ CORPUS = "corpus"  # its directory, beside those of the models
 _BOTH: Mapping[str, Mapping[str, Any]] = {
     "text": {"source_vocabulary": 1000},
     "network": {
-        **{"width": 96, "heads": 4, "encoder_layers": 2, "nested_subwords": False},
+        **{"width": 96, "heads": 4, "encoder_layers": 2, "nested_subwords": False, "coverage": False},
         "copies": False,  # its languages share no word
         "dropout": 0.1,
     },

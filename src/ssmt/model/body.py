@@ -48,9 +48,9 @@ class Body(nn.Module, ABC):
         previous (B, T), padded on the right; without memory, targets stand alone. (B, T, D)"""
 
     def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """The same, with the plans: the attention to each source token from each position, in logarithms, of each layer
-        that decides where to look. None without a source, or where a body has no such thing. (B, T, D), (B, T, S)
-        each"""
+        """The same, with the plans: where in the source each layer that decides on that looks for the symbol at each
+        position, in logarithms; before it is written, or, if the layer keeps account of what is said, once it is read.
+        None without a source, or where a body has no such thing. (B, T, D), (B, T, S) each"""
         return self.states(previous, memory), []
 
     @abstractmethod

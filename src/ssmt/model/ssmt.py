@@ -58,11 +58,17 @@ class SSMT(TranslationModel):
     @staticmethod
     def body(embedding: Embedding, vocabulary: Vocabulary, config: NetworkConfig) -> Body:
         """The decoder: all its layers over characters, those in the middle over words, or all but the last."""
+        kind = SSMT.body_kind(config)
+        if not issubclass(kind, WordsFirstDecoder | WordDecoder):
+            return kind(embedding, config)
+        closes = torch.from_numpy(vocabulary.alphabet.is_blank)  # what ends a target closes its last word for nobody
+        return kind(embedding, closes, config)
+
+    @staticmethod
+    def body_kind(config: NetworkConfig) -> type[Decoder]:
         if not config.word_layers:
-            return Decoder(embedding, config)
-        closes = torch.from_numpy(vocabulary.alphabet.is_blank).clone()  # blanks close words, and so does `</s>`
-        closes[vocabulary.alphabet.eos] = True
-        return (WordsFirstDecoder if config.words_first else WordDecoder)(embedding, closes, config)
+            return Decoder
+        return WordsFirstDecoder if config.words_first else WordDecoder
 
     @property
     def character_embedding(self) -> Tensor:

@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
 from ssmt.model.body import Body, Cache, Memory
+from ssmt.model.coverage import Coverage
 from ssmt.model.layers import Attention, Embedding, FeedForward, Residual, masked
 from ssmt.model.nested import NestedSubwords
 from ssmt.model.ngrams import Suffixes
@@ -104,9 +106,11 @@ class DecoderLayer(nn.Module):
         """x (B, T, D), plan (B, T, S)"""
         return self._after_self_attention(self._after_looking_back(x), self.source(memory), plan)
 
-    def planning(self, x: Tensor, memory: Memory | None, plan: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """The same, with the plan that this layer's attention makes; none without a source. (B, T, D), (B, T, S)"""
-        return self._planning_after_self_attention(self._after_looking_back(x), self.source(memory), plan)
+    def looking(
+        self, x: Tensor, memory: Memory | None, plan: Tensor | None = None, coverage: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The same, with where this layer looks, its attention; none without a source. (B, T, D), (B, T, S)"""
+        return self._looking_after_self_attention(self._after_looking_back(x), self.source(memory), plan, coverage)
 
     def _after_looking_back(self, x: Tensor) -> Tensor:
         if not self.has_self_attention:
@@ -122,21 +126,22 @@ class DecoderLayer(nn.Module):
             x = self.cross_residual.leave(x, self.cross_attention.attend(inner, source.keys, source.values, mask=mask))
         return self._after_source(x)
 
-    def _planning_after_self_attention(
-        self, x: Tensor, source: Source | None, plan: Tensor | None = None
+    def _looking_after_self_attention(
+        self, x: Tensor, source: Source | None, plan: Tensor | None = None, coverage: Tensor | None = None
     ) -> tuple[Tensor, Tensor | None]:
         if source is None:
             return self._after_source(x), None
-        inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan)
+        inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan, coverage)
         crossed, weights = self.cross_attention.attend_openly(inner, source.keys, source.values, mask)
-        return self._after_source(self.cross_residual.leave(x, crossed)), (weights + LEAST).log()
+        return self._after_source(self.cross_residual.leave(x, crossed)), weights
 
-    def _where_to_look(self, source: Source, plan: Tensor | None) -> Tensor | None:
-        """As a mask of attention; plan (B, T, S)"""
-        if plan is None:
-            return source.mask
-        assert self.plan_weight is not None
-        return masked(self.plan_weight.view(-1, 1, 1) * plan.unsqueeze(1), source.mask)  # (B, H, T, S)
+    def _where_to_look(self, source: Source, plan: Tensor | None, coverage: Tensor | None = None) -> Tensor | None:
+        """As a mask of attention; plan (B, T, S), coverage (B, H, T, S)"""
+        mask = source.mask
+        if plan is not None:
+            assert self.plan_weight is not None
+            mask = masked(self.plan_weight.view(-1, 1, 1) * plan.unsqueeze(1), mask)  # (B, H, T, S)
+        return mask if coverage is None else masked(coverage, mask)
 
     def _after_source(self, x: Tensor) -> Tensor:
         return self.feedforward_residual.leave(x, self.feedforward(self.feedforward_residual.enter(x)))
@@ -158,13 +163,21 @@ class DecoderLayer(nn.Module):
             plan = plan.view(*grouped.shape[:2], -1)
         return self._after_self_attention(grouped, source, plan).flatten(0, 1)
 
-    def planning_step(
-        self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None = None
+    def looking_step(
+        self,
+        x: Tensor,
+        cache: LayerCache,
+        position: int | Tensor,
+        rows: Tensor | None = None,
+        coverage: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """The same, with the plan that this layer's attention makes. (N, D), (N, S)"""
+        """The same, with where this layer looks. (N, D), (N, S); coverage (N, H, 1, S)"""
         x = self._after_looking_back_a_step(x, cache, position, rows)
-        stepped, plan = self._planning_after_self_attention(*self._facing_source(x, cache, rows))
-        return stepped.flatten(0, 1), None if plan is None else plan.flatten(0, 1)
+        grouped, source = self._facing_source(x, cache, rows)
+        if coverage is not None:
+            coverage = coverage.view(*grouped.shape[:2], *coverage.shape[1::2]).transpose(1, 2)
+        stepped, weights = self._looking_after_self_attention(grouped, source, coverage=coverage)
+        return stepped.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
 
     def _after_looking_back_a_step(
         self, x: Tensor, cache: LayerCache, position: int | Tensor, rows: Tensor | None
@@ -185,6 +198,11 @@ class DecoderLayer(nn.Module):
         if source is not None and rows is not None:
             source = source.select(rows // (cache.rows // sentences))
         return x.unsqueeze(1), source
+
+
+def in_logarithms(looked: Tensor) -> Tensor:
+    """A layer's attention as a plan."""
+    return (looked + LEAST).log()
 
 
 class LayerCache:
@@ -243,8 +261,21 @@ class DecoderCache(Cache):
 
     def __init__(self, layers: list[LayerCache], position: int | Tensor = 0, suffixes: Suffixes | None = None) -> None:
         self.layers, self.position, self.suffixes = layers, position, suffixes
+        self.said: Tensor | None = None  # (N, S) of the source, by each row, where a decoder keeps account of it
+
+    def say(self, looked: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Add to what is said, of all rows or of some `rows` (n,): where they look. Returns what they have said until
+        now. (N, S)"""
+        if self.said is None:
+            self.said = looked.new_zeros(self.layers[0].rows, looked.shape[1])
+        if rows is None:
+            self.said = self.said + looked
+            return self.said
+        self.said[rows] += looked
+        return self.said[rows]
 
     def reorder(self, rows: Tensor) -> None:
+        self.said = None if self.said is None else self.said.index_select(0, rows)
         if self.suffixes is not None:
             self.suffixes.reorder(rows)
         moved = None
@@ -270,16 +301,25 @@ class Decoder(Body):
         super().__init__()
         self.embedding = embedding
         self.layers = nn.ModuleList(self.build_layers(config))
+        has_coverage = config.coverage and self.layers_that_cover(config) > 1
+        self.coverage = Coverage(config.heads) if has_coverage else None
         self.norm = nn.LayerNorm(config.width) if config.norm == "pre" else nn.Identity()
 
     @staticmethod
     def build_layers(config: NetworkConfig) -> list[DecoderLayer]:
         return [DecoderLayer(config) for _ in range(config.decoder_layers)]
 
+    @staticmethod
+    def layers_that_cover(config: NetworkConfig) -> int:
+        """The layers of which the first says to the last what of the source is said."""
+        return config.decoder_layers
+
     def decoder_layers(self) -> list[DecoderLayer]:
         return cast("list[DecoderLayer]", list(self.layers))
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
+        if self.coverage is not None:
+            return self.planned_states(previous, memory)[0]
         x = self.embedding(previous)
         for layer in self.layers:
             x = layer(x, memory)
@@ -288,11 +328,26 @@ class Decoder(Body):
 
     def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
         """A plan of each layer."""
-        x, plans = self.embedding(previous), list[Tensor | None]()
-        for layer in self.decoder_layers():
-            x, plan = layer.planning(x, memory)
-            plans.append(plan)
-        return self.norm(x), [plan for plan in plans if plan is not None]
+        x, looked = self.looking_through(self.decoder_layers(), self.embedding(previous), memory)
+        plans = [in_logarithms(one) for one in looked]
+        if self.coverage is not None and plans:
+            plans[0] = F.pad(plans[0][:, 1:], (0, 0, 0, 1))  # once the symbol is read, if it is
+        return self.norm(x), plans
+
+    def looking_through(
+        self, layers: list[DecoderLayer], x: Tensor, memory: Memory | None
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Some layers, of which the first tells the others what of the source is said, if account is kept of that. Also
+        where each of them looks. (B, T, D), (B, T, S) each"""
+        coverage, of_layers = None, list[Tensor]()
+        for layer in layers:
+            x, looked = layer.looking(x, memory, coverage=coverage)
+            if looked is None:
+                continue
+            if self.coverage is not None and not of_layers:
+                coverage = self.coverage(looked, looked.cumsum(dim=1))
+            of_layers.append(looked)
+        return x, of_layers
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
@@ -306,8 +361,30 @@ class Decoder(Body):
         assert isinstance(cache, DecoderCache)
         position = cache.position
         x = self.embedding.step(symbols, position, cache.suffixes, reading)
-        for layer, layer_cache in zip(self.decoder_layers(), cache.layers, strict=True):
-            x = layer.step(x, layer_cache, position)
+        if self.coverage is None:
+            for layer, layer_cache in zip(self.decoder_layers(), cache.layers, strict=True):
+                x = layer.step(x, layer_cache, position)
+        else:
+            x, _ = self.looking_through_step(self.decoder_layers(), x, cache, position, reading=reading)
         cache.position = position + (1 if reading is None else reading.long())
         state: Tensor = self.norm(x)
         return state
+
+    def looking_through_step(
+        self,
+        layers: list[DecoderLayer],
+        x: Tensor,
+        cache: DecoderCache,
+        position: int | Tensor,
+        rows: Tensor | None = None,
+        reading: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
+        """One step of some layers, the cache's; with `rows` (n,), of these alone. Also where the last of them looks.
+        (N, D), (N, S)"""
+        coverage = last = None
+        for number, (layer, layer_cache) in enumerate(zip(layers, cache.layers, strict=True)):
+            x, last = layer.looking_step(x, layer_cache, position, rows, coverage)
+            if number == 0 and self.coverage is not None and last is not None:
+                said = cache.say(last if reading is None else last * reading.unsqueeze(1), rows)
+                coverage = self.coverage(last.unsqueeze(1), said.unsqueeze(1))
+        return x, last

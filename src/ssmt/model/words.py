@@ -23,7 +23,7 @@ from ssmt.config import NetworkConfig
 from ssmt.model.body import Cache, Memory
 from ssmt.model.dropout import Dropout
 from ssmt.model.layers import Embedding, linear
-from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache
+from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache, in_logarithms
 
 
 def words_of(previous: Tensor, closing: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -49,6 +49,10 @@ class WordDecoder(Decoder):
         self.context_dropout = Dropout(config.dropout)
         self.register_buffer("closes", closes, persistent=False)
 
+    @staticmethod
+    def layers_that_cover(config: NetworkConfig) -> int:
+        return 0
+
     def layers_by_place(self) -> tuple[list[DecoderLayer], list[DecoderLayer], list[DecoderLayer]]:
         """Lower, middle, upper."""
         layers = self.decoder_layers()
@@ -65,8 +69,8 @@ class WordDecoder(Decoder):
         return states
 
     def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        x, plan = self.decoder_layers()[-1].planning(self._before_last(previous, memory), memory)
-        return self.norm(x), [] if plan is None else [plan]
+        x, looked = self.decoder_layers()[-1].looking(self._before_last(previous, memory), memory)
+        return self.norm(x), [] if looked is None else [in_logarithms(looked)]
 
     def _before_last(self, previous: Tensor, memory: Memory | None) -> Tensor:
         """What comes to the last layer, which is over characters. (B, T, D)"""

@@ -27,7 +27,7 @@ from ssmt.config import NetworkConfig
 from ssmt.model.body import Cache, Memory
 from ssmt.model.dropout import Dropout
 from ssmt.model.layers import Embedding, linear
-from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache
+from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache, in_logarithms
 from ssmt.model.words import WordCache, words_of
 
 PLACES = 32  # in a word; later ones are one
@@ -47,6 +47,10 @@ class WordsFirstDecoder(Decoder):
         self.context = linear(config.width, config.width)
         self.word_dropout, self.dropout = Dropout(config.dropout), Dropout(config.dropout)
         self.register_buffer("closes", closes, persistent=False)
+
+    @staticmethod
+    def layers_that_cover(config: NetworkConfig) -> int:
+        return config.word_layers
 
     @staticmethod
     def build_layers(config: NetworkConfig) -> list[DecoderLayer]:
@@ -76,23 +80,28 @@ class WordsFirstDecoder(Decoder):
         return dropped
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
-        x, plan = self._before_characters(previous, memory)
+        x, plan, _ = self._before_characters(previous, memory)
         for layer in self.layers_by_place()[1]:
             x = layer(x, memory, plan)
         states: Tensor = self.norm(x)
         return states
 
     def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """The plans are that of words and those of the layers that follow it."""
-        x, plan = self._before_characters(previous, memory)
-        plans = [plan]
+        """The plans are that of words, and those of the layers that follow it; where account is kept of what is said,
+        before these where the first layer over words looks."""
+        x, plan, read = self._before_characters(previous, memory)
+        plans = [read, plan]
         for layer in self.layers_by_place()[1]:
-            x, followed = layer.planning(x, memory, plan)
-            plans.append(followed)
+            x, looked = layer.looking(x, memory, plan)
+            plans.append(None if looked is None else in_logarithms(looked))
         return self.norm(x), [plan for plan in plans if plan is not None]
 
-    def _before_characters(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, Tensor | None]:
-        """What comes to the layers over characters, and the words' plan at each of them. (B, T, D), (B, T, S)"""
+    def _before_characters(
+        self, previous: Tensor, memory: Memory | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """What comes to the layers over characters, and at each of them the words' plan, and where the first layer over
+        words looks once it has read the word that the next character is in, nowhere of the last word. (B, T, D),
+        (B, T, S), (B, T, S)"""
         over_words, _ = self.layers_by_place()
         T = previous.shape[1]
         inputs = self.embedding.unscaled(previous) * self.embedding.scale  # (B, T, D)
@@ -106,14 +115,15 @@ class WordsFirstDecoder(Decoder):
 
         words = sums.gather(1, places.unsqueeze(-1).expand(-1, -1, sums.shape[-1]))  # (B, W, D)
         words = self.word_inputs(words, self.embedding.positions(words.shape[1]))
-        for layer in over_words[:-1]:
-            words = layer(words, memory)
-        words, plan = over_words[-1].planning(words, memory)
-        if plan is not None:
-            plan = plan.gather(1, word.unsqueeze(-1).expand(-1, -1, plan.shape[-1]))  # (B, T, S)
-        context = self.context(self.context_norm(words)).gather(1, word.unsqueeze(-1).expand_as(inputs))
+        words, looked = self.looking_through(over_words, words, memory)
+        plan = _of_characters(in_logarithms(looked[-1]), word) if looked else None
+        read = None
+        if looked and self.coverage is not None:
+            is_last = (word == word[:, -1:]).unsqueeze(-1)
+            read = _of_characters(in_logarithms(looked[0]).roll(-1, dims=1), word).masked_fill(is_last, 0.0)
+        context = _of_characters(self.context(self.context_norm(words)), word)
         positions = self.embedding.positions(T) if self.attends else None
-        return self.character_inputs(inputs, sums, time - closed, context, positions), plan
+        return self.character_inputs(inputs, sums, time - closed, context, positions), plan, read
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
@@ -141,11 +151,9 @@ class WordsFirstDecoder(Decoder):
             assert isinstance(of_words.position, Tensor)
             at = of_words.position[rows]
             words = self.word_inputs(sums[rows], self.embedding.position_of_each(at))
-            for layer, layer_cache in zip(over_words[:-1], of_words.layers, strict=False):
-                words = layer.step(words, layer_cache, at, rows)
-            words, plan = over_words[-1].planning_step(words, of_words.layers[-1], at, rows)
+            words, looked = self.looking_through_step(over_words, words, of_words, at, rows)
             of_words.position[rows] = at + 1
-            cache.put_plan(rows, plan)
+            cache.put_plan(rows, None if looked is None else in_logarithms(looked))
             cache.context[rows] = self.context(self.context_norm(words)).to(cache.context.dtype)
         positions = self.embedding.position_of_each(position) if self.attends else None
         x = self.character_inputs(inputs, sums, count.masked_fill(closes, 0), cache.context, positions)
@@ -158,6 +166,11 @@ class WordsFirstDecoder(Decoder):
         cache.characters.position = position + (1 if reading is None else reading.long())
         state: Tensor = self.norm(x)
         return state
+
+
+def _of_characters(by_word: Tensor, word: Tensor) -> Tensor:
+    """What each character has of the words: by_word (B, W, ...), word (B, T) which it has -> (B, T, ...)"""
+    return by_word.gather(1, word.unsqueeze(-1).expand(-1, -1, by_word.shape[-1]))
 
 
 class WordsFirstCache(WordCache):
