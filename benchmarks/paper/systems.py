@@ -49,15 +49,17 @@ class System:
         return compose(PRESET, file, [*EVERY_SYSTEM, *self.settings, *budget, *more])
 
 
-BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords, with copies and nested subwords")
+BPE = System("bpe", ("model=bpe",), what="a Transformer on BPE subwords, with copies, nested subwords and coverage")
 ULM = System(
-    "ulm", ("model=ulm",), what="a Transformer on subwords of a unigram model, with copies and nested subwords"
+    "ulm",
+    ("model=ulm",),
+    what="a Transformer on subwords of a unigram model, with copies, nested subwords and coverage",
 )
-DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with both of these")
+DPE = System("dpe", ("model=dpe",), what="a Transformer on a first model's cuts, with all three of these")
 SSMT = System(
     "ssmt",
-    what="ours, with n-gram inputs, a lexicon of BPE subwords by first character, layers over words first, copies and "
-    "nested subwords",
+    what="ours, with n-gram inputs, a lexicon of BPE subwords by first character, layers over words first, copies, "
+    "nested subwords and coverage",
 )
 SYSTEMS = {system.name: system for system in (BPE, ULM, DPE, SSMT)}
 
@@ -67,6 +69,7 @@ NO_COPIES = ("network.copies=false",)
 NO_ALIGNMENT = ("training.alignment_weight=0",)
 SMALL_SOURCE = ("text.source_vocabulary=2000",)  # of which each comes often enough to be learnt alone
 NO_NESTED = ("network.nested_subwords=false",)  # the baselines share a vocabulary with their target, which stays
+NO_COVERAGE = ("network.coverage=false",)
 # As the encoder: ours has one more layer, two of them over words; and half as many entries.
 AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000", *SMALL_SOURCE)
 
@@ -87,10 +90,12 @@ ABLATION = {
     "and both of these": System("mixture-both", (*AS_LARGE, *NGRAMS, *CLASSES), _PAPERS),
     "`ssmt`, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
     "`ssmt`, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
+    "`ssmt`, without coverage": replace(SSMT, name="ssmt-uncovered", settings=NO_COVERAGE),
     "`ssmt`, without nested subwords": replace(SSMT, name="ssmt-unnested", settings=(*NO_NESTED, *SMALL_SOURCE)),
     "`ssmt`": SSMT,
     "`bpe`, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
     "`bpe`, without an alignment": replace(BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)),
+    "`bpe`, without coverage": replace(BPE, name="bpe-uncovered", settings=(*BPE.settings, *NO_COVERAGE)),
     "`bpe`, without nested subwords": replace(BPE, name="bpe-unnested", settings=(*BPE.settings, *NO_NESTED)),
     "`bpe`": BPE,
 }
