@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -19,7 +20,7 @@ from ssmt.text.batch import Batch, make_batch
 from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import MARK, TargetSubwords
 from ssmt.text.vocabulary import SubwordVocabulary
-from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords, stir_copies
+from tests.models import SMALL, SOURCES, batch_of, random_model, source_subwords, stir_copies, stir_coverage
 
 PAIRS = [("the cat sees a dog", "dogs see"), ("a cat", "a  cat "), ("run dog", "the dog sees the cats")]
 
@@ -29,11 +30,12 @@ def shared_vocabulary() -> SubwordVocabulary:
     return SubwordVocabulary(subwords, subwords)
 
 
-def subword_model(vocabulary: SubwordVocabulary, smoothing: float = 0.1, copies: bool = False) -> SubwordTransformer:
+def subword_model(vocabulary: SubwordVocabulary, smoothing: float = 0.1, **network: Any) -> SubwordTransformer:
     torch.manual_seed(1)
-    network = {**SMALL, "copies": copies}
-    settings = {"model": "bpe", "network": network, "training": {"label_smoothing": smoothing}}
-    return SubwordTransformer(vocabulary, changed(Config(), settings, "test"))
+    settings = {"model": "bpe", "network": {**SMALL, **network}, "training": {"label_smoothing": smoothing}}
+    model = SubwordTransformer(vocabulary, changed(Config(), settings, "test"))
+    stir_coverage(model)
+    return model
 
 
 def encoded(vocabulary: SubwordVocabulary) -> Batch:
@@ -79,10 +81,10 @@ def test_copies_are_mixed_in(shared: bool) -> None:
     torch.testing.assert_close(loss.minimised, -0.5 * chosen.sum() + 0.5 * flat)
 
 
-@pytest.mark.parametrize("copies", [False, True])
-def test_padding_changes_nothing(copies: bool) -> None:
+@pytest.mark.parametrize("network", [{}, {"copies": True}, {"coverage": True}], ids=str)
+def test_padding_changes_nothing(network: dict[str, bool]) -> None:
     vocabulary = shared_vocabulary()
-    model = subword_model(vocabulary, copies=copies).eval()
+    model = subword_model(vocabulary, **network).eval()
     alone = [model.log_probability(batch_of(model, [pair])).item() for pair in PAIRS]  # type: ignore[arg-type]
     assert model.log_probability(encoded(vocabulary)).tolist() == pytest.approx(alone, abs=1e-5)
 

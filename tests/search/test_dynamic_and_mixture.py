@@ -37,6 +37,8 @@ def settings() -> list[Any]:
         pytest.param(OURS, {"beam": 3}, 4, id="words first, lexicon by first character"),
         pytest.param(COPIES, {"beam": 3}, 4, id="copies"),
         pytest.param({**OURS, **COPIES}, {"beam": 3}, 4, id="copies, words first"),
+        pytest.param({"coverage": True}, {"beam": 3}, 4, id="coverage"),
+        pytest.param({**OURS, "coverage": True}, {"beam": 3}, 4, id="coverage, words first"),
         pytest.param({"lexicon": False}, {"beam": 3}, 4, id="characters only"),
         pytest.param({"characters": False}, {"beam": 3}, 4, id="lexicon only"),
     ]
@@ -67,6 +69,8 @@ def test_dynamic_decoding_is_that_of_the_paper(network: dict[str, Any], options:
         pytest.param(OURS, 3, 6, id="words first, lexicon by first character"),
         pytest.param(COPIES, 3, 6, id="copies"),
         pytest.param({**OURS, **COPIES}, 3, 6, id="copies, words first"),
+        pytest.param({"coverage": True}, 3, 6, id="coverage"),
+        pytest.param({**OURS, "coverage": True}, 3, 6, id="coverage, words first"),
         pytest.param({"lexicon": False}, 3, 6, id="characters only"),
         pytest.param({"characters": False}, 3, 6, id="lexicon only"),
     ],

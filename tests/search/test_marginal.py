@@ -36,6 +36,18 @@ VARIANTS = [
         | {"characters": False, "decoder_layers": 3, "character_layers": 1, "character_attention": False},
         id="copies, words first",
     ),
+    pytest.param({"coverage": True}, id="coverage"),
+    pytest.param(
+        {
+            "letters": "abdogs ",
+            "copies": True,
+            "ngram_inputs": True,
+            "lexicon_by_first_character": True,
+            "coverage": True,
+        }
+        | {"characters": False, "decoder_layers": 3, "character_layers": 1, "character_attention": False},
+        id="coverage, copies, words first",
+    ),
     pytest.param({"longest": 1, "entries": (), "ngram_inputs": True}, id="L=1"),
     pytest.param({"longest": 5, "entries": ("abab", "bb", "aaaaa")}, id="L=5"),
 ]

@@ -36,6 +36,7 @@ def many_sources(count: int) -> list[str]:
         pytest.param({}, 200, id="plain"),
         pytest.param({"decoder_layers": 4, "character_layers": 2}, 40, id="layers over words"),
         pytest.param({"letters": "abdogs ", "copies": True}, 40, id="copies"),
+        pytest.param({"decoder_layers": 3, "character_layers": 1, "coverage": True}, 40, id="coverage of words"),
     ],
 )
 def test_the_output_does_not_depend_on_the_batch(search: Any, network: dict[str, Any], count: int) -> None:

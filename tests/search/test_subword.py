@@ -18,7 +18,7 @@ from ssmt.text.pieces import Pieces
 from ssmt.text.subwords import unmarked
 from ssmt.text.vocabulary import SubwordVocabulary
 from ssmt.translator import Translator
-from tests.models import SMALL, SOURCES, source_subwords, stir_copies
+from tests.models import SMALL, SOURCES, source_subwords, stir_copies, stir_coverage
 
 LINES = ["▁ab a ▁b", "▁a b", "▁ba ▁ab", "▁b ▁ba ab"]  # pieces ▁ a b ab ▁a ▁b ▁ab ▁ba: many ways to write a text
 Ids = tuple[int, ...]
@@ -117,12 +117,13 @@ class LiteralSubwords:
         return best
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["plain", "copies"])
+@pytest.fixture(scope="module", params=[{}, {"copies": True}, {"coverage": True}], ids=["plain", "copies", "coverage"])
 def model(request: pytest.FixtureRequest) -> SubwordTransformer:
     torch.manual_seed(5)
     vocabulary = SubwordVocabulary(source_subwords(), Pieces.of_lines(LINES, 100))
-    settings = {"model": "bpe", "network": {**SMALL, "copies": request.param}}
+    settings = {"model": "bpe", "network": {**SMALL, **request.param}}
     network = SubwordTransformer(vocabulary, changed(Config(), settings, "test")).eval()
+    stir_coverage(network)
     if network.copies is not None:
         stir_copies(network.copies)
         assert set(vocabulary.source.pieces[3:]) & set(vocabulary.target.pieces[3:])

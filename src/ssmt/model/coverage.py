@@ -3,12 +3,12 @@
 A decoder that goes through a source has to know where it is. States know it vaguely: of two names in a list they tell
 hardly which was written last, and so a part of the source is left out, or said again. But what has been written says
 it: the first layer looks, once it has read a word (or a subword), for what of the source that word says, and training
-with an alignment shows it how (`TranslationModel.decoded`). The last layer, which looks for what comes next, is told
+with an alignment shows it how (`TranslationModel.decoded`). The layers above, which look for what comes next, are told
 
     of each source token    how much the word read last has looked at it and at the tokens around it, and how much
                             all words until now have (coverage, as in Tu et al. 2016)
 
-and a small network makes of these what is added to the logits of its attention, for each head. All are functions of
+and a small network makes of these what is added to the logits of their attention, for each head. All are functions of
 what is written and of the source, like states.
 
 Shapes: B sentences, T positions, S source tokens, H heads, F features.

@@ -311,7 +311,7 @@ class Decoder(Body):
 
     @staticmethod
     def layers_that_cover(config: NetworkConfig) -> int:
-        """The layers of which the first says to the last what of the source is said."""
+        """How many layers there are of which the first can tell the others what of the source is said."""
         return config.decoder_layers
 
     def decoder_layers(self) -> list[DecoderLayer]:
