@@ -125,6 +125,7 @@ def of_grid(system: System, layers: int, vocabulary: int) -> System:
     """A system at a point of the grid."""
     over_characters = 1 if system is SSMT else 0
     changes = (
+        *NO_COVERAGE,  # which wants two layers
         f"network.encoder_layers={layers}",
         f"network.decoder_layers={layers + over_characters}",
         f"text.subword_vocabulary={vocabulary}" if system is BPE else f"text.lexicon_size={vocabulary}",

@@ -174,18 +174,20 @@ def test_a_plan_is_attention_to_the_source_that_knows_no_more_than_states(networ
     batch = batch_of(model, PAIRS)
     memory = model.encode(batch.source)
     assert memory is not None
-    states, plans = model.decoder.planned_states(batch.previous, memory)
-    covers = network.get("coverage", False)
-    assert len(plans) == (1 if type(model.decoder) is WordDecoder else 3 if covers else 2)  # the last layer's, or all
+    states, plans, read = model.decoder.planned_states(batch.previous, memory)
+    assert len(plans) == (1 if type(model.decoder) is WordDecoder else 2)  # the last layer's, or those of all that plan
+    assert (read is not None) == network.get("coverage", False)
     torch.testing.assert_close(states, model.decoder.states(batch.previous, memory))
     cut = batch.previous[:, :4]
-    of_cut = model.decoder.planned_states(cut, memory)[1]
-    for plan, shorter in zip(plans[covers:], of_cut[covers:], strict=True):
+    of_cut = model.decoder.planned_states(cut, memory).plans
+    for plan, shorter in zip(plans, of_cut, strict=True):
         attention = plan.exp() - LEAST
         torch.testing.assert_close(attention.sum(dim=2), torch.ones(batch.target.shape))
         assert attention.masked_select(~memory.mask.unsqueeze(1)).abs().max() < 1e-6
         torch.testing.assert_close(shorter, plan[:, :4])
-    assert model.decoder.planned_states(cut, None)[1] == []
+    without = model.decoder.planned_states(cut, None)
+    assert without.plans == []
+    assert without.read is None
 
 
 @every_body
@@ -201,11 +203,29 @@ def test_guidance_is_the_cross_entropy_of_attention_and_alignment(network: dict[
         alignment[row, length:] = 0.0
     model.alignment_weight = 0.3
     guided = model(replace(batch, alignment=alignment))
-    _, plans = model.decoder.planned_states(batch.previous, memory)
+    _, plans, read = model.decoder.planned_states(batch.previous, memory)
     expected = 0.0
-    for plan in plans:
+    for plan in [*plans, *([] if read is None else [read])]:
         for row, length in enumerate(batch.target_lengths.tolist()):
-            for place in range(length):
+            for place in range(length - (plan is read)):
                 expected -= float(alignment[row, place] @ plan[row, place].detach())
     torch.testing.assert_close(guided.nats, plain.nats)
     assert float(guided.minimised - guided.nats) == pytest.approx(0.3 * expected, rel=1e-3)  # a symbol is a character
+
+
+@torch.no_grad()
+@every_body
+def test_guidance_does_not_depend_on_the_batch(network: dict[str, Any]) -> None:
+    model = random_model(**network)
+
+    def cost(pairs: list[tuple[str, str]]) -> float:
+        """With an alignment to the first subword alone, `</s>` included."""
+        batch = batch_of(model, pairs)
+        assert batch.source is not None
+        alignment = torch.zeros(*batch.target.shape, batch.source.shape[1])
+        alignment[:, :, 0] = batch.target != model.vocabulary.target_pad
+        _, cost = model.decoded(replace(batch, alignment=alignment), model.encode(batch.source))
+        return float(cost)
+
+    model.alignment_weight = 1.0
+    assert cost(PAIRS) == pytest.approx(sum(cost([pair]) for pair in PAIRS), rel=1e-4)

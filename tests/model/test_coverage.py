@@ -55,23 +55,26 @@ def test_what_is_said_changes_where_later_layers_look(network: dict[str, Any]) -
     told, untold = random_model(coverage=True, **network), random_model(**network)
     untold.load_state_dict({name: x for name, x in told.state_dict().items() if ".coverage." not in name})
     batch = batch_of(told, PAIRS)
-    (first, *later), others = (
-        model.decoder.planned_states(batch.previous, model.encode(batch.source))[1] for model in (told, untold)
+    planned, others = (
+        model.decoder.planned_states(batch.previous, model.encode(batch.source)) for model in (told, untold)
     )
-    assert len(later) == 2
-    for plan, other in zip(later, others[-2:], strict=True):
+    assert others.read is None
+    assert len(planned.plans) == 2
+    for plan, other in zip(planned.plans, others.plans[-2:], strict=True):
         assert (plan - other).abs().max() > 0.05
-    if network is not FIRST:  # what is told is where it looks once it has read the symbol that is to be written
-        torch.testing.assert_close(first[:, :-1], others[0][:, 1:])
-        assert not first[:, -1].any()
+    assert planned.read is not None
+    if network is not FIRST:  # it is where the first layer looks at the position after
+        torch.testing.assert_close(planned.read[:, :-1], others.plans[0][:, 1:])
 
 
+@torch.no_grad()
 def test_over_words_what_is_said_is_known_of_a_word_once_it_is_closed() -> None:
     """All characters of a word are told of what the state after it looks at; of a last word there is none."""
     model = random_model(coverage=True, **FIRST)
     batch = batch_of(model, PAIRS)
     memory = model.encode(batch.source)
-    read = model.decoder.planned_states(batch.previous, memory)[1][0]
+    read = model.decoder.planned_states(batch.previous, memory).read
+    assert read is not None
     for row, (_, text) in enumerate(PAIRS):
         words = text.split(" ")
         begin = 0

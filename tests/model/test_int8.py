@@ -33,6 +33,16 @@ def test_probabilities_are_nearly_the_same(network: dict[str, object]) -> None:
     torch.testing.assert_close(rounded, exact, rtol=0.05, atol=0.05)
 
 
+def test_what_is_small_stays_as_it_is() -> None:
+    model = random_model(coverage=True)
+    rounded = in_8_bits(model)
+    assert type(rounded.decoder.get_submodule("coverage.inner")) is torch.nn.Linear
+    assert type(rounded.decoder.get_submodule("layers.0.cross_attention.query")) is not torch.nn.Linear
+    said = torch.rand(1, 2, 5)
+    told = [one.decoder.get_submodule("coverage")(said, said) for one in (model, rounded)]
+    torch.testing.assert_close(*told)
+
+
 def test_elsewhere_than_on_cpu_it_says_what_to_do() -> None:
     with pytest.raises(UserError, match="on meta; load it on cpu"):
         use_int8_weights(random_model().to("meta"))

@@ -151,7 +151,7 @@ def test_guidance_weighs_a_subword_by_characters() -> None:
     alignment[0, 1, 2] = 1.0
     plain, model.alignment_weight = model(batch), 0.5
     guided = model(replace(batch, alignment=alignment))
-    _, plans = model.decoder.planned_states(batch.previous, model.encode(batch.source))
+    _, plans, _ = model.decoder.planned_states(batch.previous, model.encode(batch.source))
     torch.testing.assert_close(guided.nats, plain.nats)
     assert len(plans) == 2  # one of each layer
     expected = -0.5 * float(sum(plan[0, 1, 2] for plan in plans)) * 35 / int(batch.target_lengths.sum())

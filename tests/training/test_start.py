@@ -26,6 +26,7 @@ from ssmt.text.vocabulary import Vocabulary
 from ssmt.training import run, start
 from ssmt.training.log import read_log
 from tests.cli.test_bad_input import Ssmt, no_space_after, refused, ssmt  # noqa: F401 (a fixture)
+from tests.models import random_model
 from tests.test_kinds import SIZES
 from tests.test_languages import data as data
 from tests.test_languages import sentences
@@ -333,3 +334,13 @@ def test_the_command_line_takes_it_and_refuses_what_cannot_be(
     refused(ssmt("train", *options[:-10], "--take", "encoder", *options[-8:]), "go with --from")
     assert ssmt("train", *options, "--freeze", "encoder").status == 0
     assert ssmt("train", "--output", tmp_path / "new", "--resume", "--max-updates", 2).status == 0
+
+
+def test_a_part_is_taken_whole_or_not_at_all() -> None:
+    """A decoder without what it was trained with would be another one."""
+    covering, other = random_model(coverage=True), random_model()
+    with pytest.raises(UserError, match=r"has the weight 'decoder\.coverage\.inner\.weight', for which these settings"):
+        begin_with(other, covering, ["decoder"])
+    with pytest.raises(UserError, match=r"has no weight 'decoder\.coverage"):
+        begin_with(covering, other, ["decoder"])
+    begin_with(other, covering, ["decoder.embedding", "segments"])

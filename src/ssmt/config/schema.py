@@ -194,8 +194,8 @@ class NetworkConfig(Section):
     )
     coverage: bool = Field(
         False,
-        description="keep account of which of the source is said: where there are several layers over words (over "
-        "symbols, if none is over words), the first tells the others",
+        description="keep account of which of the source is said: the first of several layers over words, if these "
+        "come first, or over symbols, if all are, tells the others",
     )
     copies: bool = Field(False, description="let segments, or subwords, be copied from the source")
     character_width: int | None = Field(

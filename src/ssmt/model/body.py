@@ -25,6 +25,16 @@ class Memory(NamedTuple):
     tokens: Tensor  # (B, S)
 
 
+class Planned(NamedTuple):
+    """The states of whole targets, and where in the source the symbol at each position was looked for."""
+
+    states: Tensor  # (B, T, D)
+    plans: list[Tensor]  # (B, T, S) in logarithms, of each layer that decides on it before the symbol is written
+    # The same of a layer that keeps account of what is said, once the symbol is read; zeros where that layer never
+    # reads it. Of a target's last symbol it means nothing.
+    read: Tensor | None = None
+
+
 class Cache(ABC):
     """What one decoding step leaves for the next. A search moves its rows as its beam does."""
 
@@ -47,11 +57,9 @@ class Body(nn.Module, ABC):
         """The states of whole targets: h_j has read the symbols up to `previous[:, j]`, the one before position j.
         previous (B, T), padded on the right; without memory, targets stand alone. (B, T, D)"""
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """The same, with the plans: where in the source each layer that decides on that looks for the symbol at each
-        position, in logarithms; before it is written, or, if the layer keeps account of what is said, once it is read.
-        None without a source, or where a body has no such thing. (B, T, D), (B, T, S) each"""
-        return self.states(previous, memory), []
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> Planned:
+        """The same, with where layers look; nothing of that without a source, or where a body has no such thing."""
+        return Planned(self.states(previous, memory), [])
 
     @abstractmethod
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:

@@ -51,6 +51,11 @@ def begin_with(network: TranslationModel, other: TranslationModel, parts: Sequen
     weights = {name: weight.detach() for name, weight in other.named_parameters(remove_duplicate=False)}
     state = network.state_dict()
     wanted = [name for name in state if not parts or is_part(name, parts)]
+    if more := [name for name in weights if is_part(name, parts) and name not in state]:
+        raise UserError(
+            f"The model that training begins with has the weight {more[0]!r}, for which these settings have no place. "
+            f"Give the network the settings that it has there, or take less of it"
+        )
     for name in wanted:
         if name not in weights:
             raise UserError(f"The model that training begins with has no weight {name!r}")

@@ -15,6 +15,8 @@ from torch import nn
 from ssmt.errors import UserError
 from ssmt.model.translation import TranslationModel
 
+FEW = 16  # inputs or outputs: with fewer, rounding saves nothing, and the layer stays as it is
+
 
 def use_int8_weights(model: TranslationModel) -> None:
     """In place, where the network says that it can be."""
@@ -38,9 +40,15 @@ def _require_engine() -> None:
 
 
 def _quantise(module: nn.Module) -> nn.Module:
+    qconfig = torch.ao.quantization.per_channel_dynamic_qconfig
+    few = {
+        name: None
+        for name, part in module.named_modules()
+        if isinstance(part, nn.Linear) and min(part.in_features, part.out_features) < FEW
+    }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch announces another package for this, which would be one more to install
         quantised: nn.Module = torch.ao.quantization.quantize_dynamic(  # type: ignore[no-untyped-call]
-            module, {nn.Linear: torch.ao.quantization.per_channel_dynamic_qconfig}, inplace=True
+            module, {nn.Linear: qconfig, **few}, inplace=True
         )
     return quantised

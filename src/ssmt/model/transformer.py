@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import NamedTuple, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
-from ssmt.model.body import Body, Cache, Memory
+from ssmt.model.body import Body, Cache, Memory, Planned
 from ssmt.model.coverage import Coverage
 from ssmt.model.layers import Attention, Embedding, FeedForward, Residual, masked
 from ssmt.model.nested import NestedSubwords
@@ -102,9 +101,11 @@ class DecoderLayer(nn.Module):
             return None
         return Source(*self.cross_attention.keys_values(memory.states), memory.mask[:, None, None, :])
 
-    def forward(self, x: Tensor, memory: Memory | None, plan: Tensor | None = None) -> Tensor:
-        """x (B, T, D), plan (B, T, S)"""
-        return self._after_self_attention(self._after_looking_back(x), self.source(memory), plan)
+    def forward(
+        self, x: Tensor, memory: Memory | None, plan: Tensor | None = None, coverage: Tensor | None = None
+    ) -> Tensor:
+        """x (B, T, D), plan (B, T, S), coverage (B, H, T, S)"""
+        return self._after_self_attention(self._after_looking_back(x), self.source(memory), plan, coverage)
 
     def looking(
         self, x: Tensor, memory: Memory | None, plan: Tensor | None = None, coverage: Tensor | None = None
@@ -119,10 +120,12 @@ class DecoderLayer(nn.Module):
         attended = self.attention.attend(inner, *self.attention.keys_values(inner), causal=True)
         return self.attention_residual.leave(x, attended)
 
-    def _after_self_attention(self, x: Tensor, source: Source | None, plan: Tensor | None = None) -> Tensor:
+    def _after_self_attention(
+        self, x: Tensor, source: Source | None, plan: Tensor | None = None, coverage: Tensor | None = None
+    ) -> Tensor:
         """The other branches: x (B, T, D), or hypotheses in the place of positions; without a source, one less."""
         if source is not None:
-            inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan)
+            inner, mask = self.cross_residual.enter(x), self._where_to_look(source, plan, coverage)
             x = self.cross_residual.leave(x, self.cross_attention.attend(inner, source.keys, source.values, mask=mask))
         return self._after_source(x)
 
@@ -175,7 +178,7 @@ class DecoderLayer(nn.Module):
         x = self._after_looking_back_a_step(x, cache, position, rows)
         grouped, source = self._facing_source(x, cache, rows)
         if coverage is not None:
-            coverage = coverage.view(*grouped.shape[:2], *coverage.shape[1::2]).transpose(1, 2)
+            coverage = coverage.view(*grouped.shape[:2], -1, coverage.shape[-1]).transpose(1, 2)
         stepped, weights = self._looking_after_self_attention(grouped, source, coverage=coverage)
         return stepped.flatten(0, 1), None if weights is None else weights.flatten(0, 1)
 
@@ -318,36 +321,35 @@ class Decoder(Body):
         return cast("list[DecoderLayer]", list(self.layers))
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
-        if self.coverage is not None:
-            return self.planned_states(previous, memory)[0]
-        x = self.embedding(previous)
-        for layer in self.layers:
-            x = layer(x, memory)
+        x, coverage = self.embedding(previous), None
+        for layer in self.decoder_layers():
+            if self.coverage is not None and coverage is None:
+                x, looked = layer.looking(x, memory)
+                coverage = self.told(looked)
+            else:
+                x = layer(x, memory, coverage=coverage)
         states: Tensor = self.norm(x)
         return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """A plan of each layer."""
-        x, looked = self.looking_through(self.decoder_layers(), self.embedding(previous), memory)
-        plans = [in_logarithms(one) for one in looked]
-        if self.coverage is not None and plans:
-            plans[0] = F.pad(plans[0][:, 1:], (0, 0, 0, 1))  # once the symbol is read, if it is
-        return self.norm(x), plans
+    def told(self, looked: Tensor | None) -> Tensor | None:
+        """What later layers are told, if account is kept of what is said: looked (B, T, S) where the first one looks,
+        none without a source. (B, H, T, S)"""
+        if self.coverage is None or looked is None:
+            return None
+        told: Tensor = self.coverage(looked, looked.cumsum(dim=1))
+        return told
 
-    def looking_through(
-        self, layers: list[DecoderLayer], x: Tensor, memory: Memory | None
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Some layers, of which the first tells the others what of the source is said, if account is kept of that. Also
-        where each of them looks. (B, T, D), (B, T, S) each"""
-        coverage, of_layers = None, list[Tensor]()
-        for layer in layers:
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> Planned:
+        """A plan of each layer."""
+        x, coverage, all_looked = self.embedding(previous), None, list[Tensor]()
+        for layer in self.decoder_layers():
             x, looked = layer.looking(x, memory, coverage=coverage)
-            if looked is None:
-                continue
-            if self.coverage is not None and not of_layers:
-                coverage = self.coverage(looked, looked.cumsum(dim=1))
-            of_layers.append(looked)
-        return x, of_layers
+            if looked is not None:
+                coverage = coverage if all_looked else self.told(looked)
+                all_looked.append(looked)
+        plans = [in_logarithms(looked) for looked in all_looked]
+        read = plans.pop(0).roll(-1, dims=1) if coverage is not None else None
+        return Planned(self.norm(x), plans, read)
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses

@@ -80,8 +80,12 @@ class TranslationModel(nn.Module):
         character. Nothing without an alignment. (B, T, D), ()"""
         if batch.alignment is None:
             return self.decoder.states(batch.previous, memory), 0.0
-        states, plans = self.decoder.planned_states(batch.previous, memory)
+        states, plans, read = self.decoder.planned_states(batch.previous, memory)
         of_plans = [(batch.alignment * plan).sum() for plan in plans]
+        if read is not None:  # the last symbol, which nothing reads
+            place = torch.arange(read.shape[1], device=read.device)
+            is_last = place == batch.target_lengths.unsqueeze(1) - 1
+            of_plans.append((batch.alignment.masked_fill(is_last.unsqueeze(-1), 0.0) * read).sum())
         return states, sum(of_plans) * (-self.alignment_weight * batch.characters / batch.target_lengths.sum())
 
     def layers_for_int8(self) -> list[str]:

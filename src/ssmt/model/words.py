@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
-from ssmt.model.body import Cache, Memory
+from ssmt.model.body import Cache, Memory, Planned
 from ssmt.model.dropout import Dropout
 from ssmt.model.layers import Embedding, linear
 from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache, in_logarithms
@@ -68,9 +68,9 @@ class WordDecoder(Decoder):
         states: Tensor = self.norm(self.decoder_layers()[-1](x, memory))
         return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> Planned:
         x, looked = self.decoder_layers()[-1].looking(self._before_last(previous, memory), memory)
-        return self.norm(x), [] if looked is None else [in_logarithms(looked)]
+        return Planned(self.norm(x), [] if looked is None else [in_logarithms(looked)])
 
     def _before_last(self, previous: Tensor, memory: Memory | None) -> Tensor:
         """What comes to the last layer, which is over characters. (B, T, D)"""

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ssmt.config import NetworkConfig
-from ssmt.model.body import Cache, Memory
+from ssmt.model.body import Cache, Memory, Planned
 from ssmt.model.dropout import Dropout
 from ssmt.model.layers import Embedding, linear
 from ssmt.model.transformer import Decoder, DecoderCache, DecoderLayer, LayerCache, in_logarithms
@@ -80,28 +80,31 @@ class WordsFirstDecoder(Decoder):
         return dropped
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
-        x, plan, _ = self._before_characters(previous, memory)
+        x, plan, _, _ = self._before_characters(previous, memory)
         for layer in self.layers_by_place()[1]:
             x = layer(x, memory, plan)
         states: Tensor = self.norm(x)
         return states
 
-    def planned_states(self, previous: Tensor, memory: Memory | None) -> tuple[Tensor, list[Tensor]]:
-        """The plans are that of words, and those of the layers that follow it; where account is kept of what is said,
-        before these where the first layer over words looks."""
-        x, plan, read = self._before_characters(previous, memory)
-        plans = [read, plan]
+    def planned_states(self, previous: Tensor, memory: Memory | None) -> Planned:
+        """The plans are that of words and those of the layers that follow it."""
+        x, plan, looked, word = self._before_characters(previous, memory)
+        plans = [plan]
         for layer in self.layers_by_place()[1]:
-            x, looked = layer.looking(x, memory, plan)
-            plans.append(None if looked is None else in_logarithms(looked))
-        return self.norm(x), [plan for plan in plans if plan is not None]
+            x, followed = layer.looking(x, memory, plan)
+            plans.append(None if followed is None else in_logarithms(followed))
+        read = None
+        if looked is not None:  # of the word that a character is in, once it is closed
+            is_last = (word == word[:, -1:]).unsqueeze(-1)
+            read = _of_characters(in_logarithms(looked).roll(-1, dims=1), word).masked_fill(is_last, 0.0)
+        return Planned(self.norm(x), [plan for plan in plans if plan is not None], read)
 
     def _before_characters(
         self, previous: Tensor, memory: Memory | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """What comes to the layers over characters, and at each of them the words' plan, and where the first layer over
-        words looks once it has read the word that the next character is in, nowhere of the last word. (B, T, D),
-        (B, T, S), (B, T, S)"""
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor]:
+        """What comes to the layers over characters; the words' plan at each of them; where the first layer over words
+        looks, if account is kept of what is said; and how many words are closed where a character is written. (B, T,
+        D), (B, T, S), (B, W, S), (B, T)"""
         over_words, _ = self.layers_by_place()
         T = previous.shape[1]
         inputs = self.embedding.unscaled(previous) * self.embedding.scale  # (B, T, D)
@@ -115,15 +118,18 @@ class WordsFirstDecoder(Decoder):
 
         words = sums.gather(1, places.unsqueeze(-1).expand(-1, -1, sums.shape[-1]))  # (B, W, D)
         words = self.word_inputs(words, self.embedding.positions(words.shape[1]))
-        words, looked = self.looking_through(over_words, words, memory)
-        plan = _of_characters(in_logarithms(looked[-1]), word) if looked else None
-        read = None
-        if looked and self.coverage is not None:
-            is_last = (word == word[:, -1:]).unsqueeze(-1)
-            read = _of_characters(in_logarithms(looked[0]).roll(-1, dims=1), word).masked_fill(is_last, 0.0)
+        looked = coverage = None
+        for number, layer in enumerate(over_words[:-1]):
+            if number == 0 and self.coverage is not None:
+                words, looked = layer.looking(words, memory)
+                coverage = self.told(looked)
+            else:
+                words = layer(words, memory, coverage=coverage)
+        words, planned = over_words[-1].looking(words, memory, coverage=coverage)
+        plan = None if planned is None else _of_characters(in_logarithms(planned), word)
         context = _of_characters(self.context(self.context_norm(words)), word)
         positions = self.embedding.positions(T) if self.attends else None
-        return self.character_inputs(inputs, sums, time - closed, context, positions), plan, read
+        return self.character_inputs(inputs, sums, time - closed, context, positions), plan, looked, word
 
     def start(self, memory: Memory | None, sentences: int, hypotheses: int, in_step: bool = True) -> Cache:
         rows = sentences * hypotheses
