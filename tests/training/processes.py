@@ -43,7 +43,7 @@ class Together:
 
     place: Path
     name: str
-    store: TCPStore
+    store: TCPStore | None = None
     running: dict[int, int] = field(default_factory=dict)  # process id -> rank
     statuses: dict[int, int] = field(default_factory=dict)  # rank -> status
 
@@ -70,6 +70,7 @@ class Together:
                     os.kill(process, signal.SIGKILL)
                 raise AssertionError(f"ranks {sorted(self.running.values())} did not end:\n{self.messages()}")
             time.sleep(0.005)
+        self.store = None  # its thread ends, before anything else is forked
         return [self.statuses[rank] for rank in sorted(self.statuses)]
 
     def messages(self) -> str:
@@ -82,16 +83,25 @@ def start(
 ) -> Together:
     """`ssmt` with the same arguments in each of `count` processes; `meanwhile` is called in each before that."""
     import_all()
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # as torchrun has one
-    together = Together(place, name, store)
+    together, starts = Together(place, name), list[int]()
     for rank in range(count):
+        told, tells = os.pipe()
         child = os.fork()
         if child == 0:
-            numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": store.port}
+            port = int(os.read(told, 16))
+            numbers = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "MASTER_PORT": port}
             os.environ.update({key: str(value) for key, value in numbers.items()})
             os.environ.update(MASTER_ADDR="127.0.0.1", TORCHELASTIC_USE_AGENT_STORE="True")
             loop.LOG_EVERY = 1
             meanwhile(rank)
             call(Case(arguments), place, f"{name}-{rank}")
+        os.close(told)
         together.running[child] = rank
+        starts.append(tells)
+    # As torchrun has one. Its thread must not be there when a process is forked, which could wait for ever for what the
+    # thread held at that moment.
+    together.store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    for tells in starts:
+        os.write(tells, str(together.store.port).encode())
+        os.close(tells)
     return together
