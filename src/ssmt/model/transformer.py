@@ -321,15 +321,22 @@ class Decoder(Body):
         return cast("list[DecoderLayer]", list(self.layers))
 
     def states(self, previous: Tensor, memory: Memory | None) -> Tensor:
-        x, coverage = self.embedding(previous), None
-        for layer in self.decoder_layers():
-            if self.coverage is not None and coverage is None:
+        states: Tensor = self.norm(self.telling(self.decoder_layers(), self.embedding(previous), memory)[0])
+        return states
+
+    def telling(
+        self, layers: list[DecoderLayer], x: Tensor, memory: Memory | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Through some layers; if account is kept of what is said, also where the first of them looks, and what it
+        tells all that come later. (B, T, D), (B, T, S), (B, H, T, S)"""
+        looked = coverage = None
+        for number, layer in enumerate(layers):
+            if number == 0 and self.coverage is not None:
                 x, looked = layer.looking(x, memory)
                 coverage = self.told(looked)
             else:
                 x = layer(x, memory, coverage=coverage)
-        states: Tensor = self.norm(x)
-        return states
+        return x, looked, coverage
 
     def told(self, looked: Tensor | None) -> Tensor | None:
         """What later layers are told, if account is kept of what is said: looked (B, T, S) where the first one looks,

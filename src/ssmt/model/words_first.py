@@ -118,13 +118,7 @@ class WordsFirstDecoder(Decoder):
 
         words = sums.gather(1, places.unsqueeze(-1).expand(-1, -1, sums.shape[-1]))  # (B, W, D)
         words = self.word_inputs(words, self.embedding.positions(words.shape[1]))
-        looked = coverage = None
-        for number, layer in enumerate(over_words[:-1]):
-            if number == 0 and self.coverage is not None:
-                words, looked = layer.looking(words, memory)
-                coverage = self.told(looked)
-            else:
-                words = layer(words, memory, coverage=coverage)
+        words, looked, coverage = self.telling(over_words[:-1], words, memory)
         words, planned = over_words[-1].looking(words, memory, coverage=coverage)
         plan = None if planned is None else _of_characters(in_logarithms(planned), word)
         context = _of_characters(self.context(self.context_norm(words)), word)
