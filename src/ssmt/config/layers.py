@@ -50,15 +50,15 @@ PRESETS: dict[str, Settings] = {
     "tiny": {
         "text": {"source_vocabulary": 8000, "subword_vocabulary": 8000, "lexicon_size": 2000},
         "network": {
-            **{"width": 128, "heads": 4, "feedforward": 512, "encoder_layers": 2, "decoder_layers": 2},
+            **{"width": 192, "heads": 4, "feedforward": 768, "encoder_layers": 2, "decoder_layers": 2},
             **{"copies": True, "nested_subwords": True, "coverage": True},
-            "dropout": 0.2,  # little text is read often
+            "dropout": 0.25,  # little text is read often
         },
         "training": {
             **{"learning_rate": 2e-3, "warmup_updates": 400},
             **{"batch_characters": 1500, "cooldown": 0.4},  # on a CPU, more updates are worth more than larger ones
             "alignment_weight": 0.05,
-            "dropout_epochs": 8,
+            **{"dropout_epochs": 12, "joined_pairs": 0.5},
         },
     },
     "small": {
@@ -80,7 +80,7 @@ PRESETS_OF_MODELS: dict[str, dict[str, Settings]] = {
     "tiny": {
         "ssmt": {
             "text": {"lexicon": "bpe", "lexicon_size": 8000, "longest_segment": 8},
-            "network": {**_WORDS_FIRST, "decoder_layers": 3, "character_feedforward": 256},  # two over words
+            "network": {**_WORDS_FIRST, "decoder_layers": 3, "character_feedforward": 384},  # two over words
         },
         "dpe": {"text": {"subword_vocabulary": 2000}},
     },

@@ -246,6 +246,13 @@ class TrainingConfig(Section):
         le=1e6,
         description="balances several languages in an epoch's batches: 1 by their pairs, more: more evenly",
     )
+    joined_pairs: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="share of an epoch's pairs that are read two and two, as one: what stands alone in the text is "
+        "met in other company each time",
+    )
     accumulate: int = Field(1, ge=1, le=MANY, description="batches whose gradients are added up for one update")
     learning_rate: float = Field(
         5e-4, gt=0, le=1e30, description="highest learning rate, reached at the end of the warm-up"

@@ -25,7 +25,7 @@ _BOTH: Mapping[str, Mapping[str, Any]] = {
         "learning_rate": 5e-3,
         "warmup_updates": 100,
         "alignment_weight": 0.0,
-        "dropout_epochs": None,
+        **{"dropout_epochs": None, "joined_pairs": 0.0},
         "chrf_sentences": 0,  # to translate at each validation would cost training time
         "max_epochs": None,
         "patience": None,

@@ -5,7 +5,7 @@ Shapes: B sentences, S source subwords, T target symbols with `</s>`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
@@ -25,6 +25,8 @@ class BatchSymbols(NamedTuple):
     target_pad: int
     start: int  # stands in front of a target and says what is asked for
     starts: Mapping[str, int] = MappingProxyType({})  # the same by language, where there are several
+    tags: Collection[int] = ()  # which of a source's symbols may stand in front of it
+    blank: int | None = None  # what stands between two targets that become one; none: nothing
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from ssmt.text.vocabulary import BothSides
 
 CHUNK_IDS = 1 << 20
 PAIRS_AT_ONCE = 64  # that an alignment is learnt from
+LONGEST_JOINED = 500  # characters of a pair that is made of two
 MOST_WEIGHT = 1000  # of a corpus
 DTYPES = ("uint16", "uint32")  # of ids
 CORPUS_LINES = "lines.npy"  # line numbers of a corpus's sentences; marks a directory as ours
@@ -161,18 +162,23 @@ class Corpus:
     def batch(self, indices: Sequence[int] | npt.NDArray[np.int64], epoch: int = 0) -> Batch:
         """Some of the pairs; in each epoch in other subwords, where the corpus samples them."""
         assert self.symbols is not None
-        sources: Many = [self.source[int(i)] for i in indices]
-        targets: Many = [self.target[int(i)] for i in indices]
+        first, last = self._parts(indices)
+        is_joined = first != last
+        rows = np.concatenate([first, last[is_joined]])
+        sources: Many = [self.source[int(row)] for row in rows]
+        targets: Many = [self.target[int(row)] for row in rows]
         if self.resample is not None:
-            sources, targets = self.resample(sources, targets, [(epoch, int(i)) for i in indices])
+            sources, targets = self.resample(sources, targets, [(epoch, int(row)) for row in rows])
+        if is_joined.any():
+            sources, targets = _joined(sources, targets, np.flatnonzero(is_joined), self.symbols)
         starts = self.symbols.starts
         batch = make_batch(
             sources,
             targets,
             self.symbols,
-            languages=[self.groups[group].target_language for group in self.group_of_pair[indices]] if starts else None,
-            characters=int(self.characters[np.asarray(indices)].sum()),
-            lines=self.lines[np.asarray(indices)].tolist(),
+            languages=[self.groups[group].target_language for group in self.group_of_pair[first]] if starts else None,
+            characters=int(self.characters[rows].sum()),
+            lines=self.lines[rows].tolist(),
         )
         if self.alignment is None or batch.source is None:
             return batch
@@ -194,26 +200,27 @@ class Corpus:
         self.alignment = alignment
 
     def batches(
-        self, budget: int, seed: int | None = None, epoch: int = 0, temperature: float = 1.0
+        self, budget: int, seed: int | None = None, epoch: int = 0, temperature: float = 1.0, joined: float = 0.0
     ) -> list[npt.NDArray[np.int64]]:
         """The indices of each batch of one epoch: sentences of like length, `budget` characters with padding.
 
         With a seed, order and company are shuffled by seed and epoch, and an epoch has each pair as often as its
-        corpus's weight and the balance of languages (`temperature`) ask for; without, each is there once, and all is
-        sorted by length.
+        corpus's weight and the balance of languages (`temperature`) ask for, a share of them `joined` to another;
+        without, each is there once, and all is sorted by length.
         """
-        lengths = self.characters
         if seed is None:
-            order = self.rows[np.lexsort((self.source.lengths[self.rows], lengths[self.rows]))]
+            order = self.rows[np.lexsort((self.source.lengths[self.rows], self.characters[self.rows]))]
         else:
             random = np.random.default_rng((seed, epoch))
             drawn = self._drawn(temperature, random)
-            lengths = lengths[drawn]
+            if joined:
+                drawn = self._with_joined(drawn, joined, random)
+            lengths = self.characters_of(drawn)
             # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
             noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
             order = drawn[np.argsort(noisy, kind="stable")]
         # Sources count too: a batch of short targets must not bring in very long sources.
-        size = np.maximum(self.characters, self.source.lengths)[order]
+        size = np.maximum(self.characters_of(order), self._of_all_parts(self.source.lengths, order))
         batches, start = [], 0
         while start < len(order):
             widest = np.maximum.accumulate(size[start : start + budget])
@@ -235,6 +242,53 @@ class Corpus:
         whole = np.floor(times_of_pair)
         count = (whole + (random.random(len(self)) < times_of_pair - whole)).astype(np.int64)
         return np.repeat(np.arange(len(self)), count) if count.any() else np.arange(len(self))
+
+    # Two pairs that are read as one are an index too, beyond those of pairs: len(self) * (1 + first) + last.
+
+    def _with_joined(
+        self, drawn: npt.NDArray[np.int64], share: float, random: np.random.Generator
+    ) -> npt.NDArray[np.int64]:
+        """The pairs of an epoch, about a share of them joined two and two, if they are of one group and not too
+        long."""
+        shuffled = random.permutation(drawn)
+        chosen = shuffled[: int(len(shuffled) * share) // 2 * 2]
+        by_group = chosen[np.argsort(self.group_of_pair[chosen], kind="stable")]
+        first, last = by_group[::2], by_group[1::2]
+        together = len(self) * (1 + first) + last
+        sizes = np.maximum(self.characters_of(together), self._of_all_parts(self.source.lengths, together))
+        fits = (self.group_of_pair[first] == self.group_of_pair[last]) & (sizes <= LONGEST_JOINED) & (first != last)
+        return np.concatenate([shuffled[len(chosen) :], together[fits], first[~fits], last[~fits]])
+
+    def _parts(
+        self, indices: Sequence[int] | npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The first pair and the last that each index stands for; of most, both are one."""
+        numbers = np.asarray(indices, dtype=np.int64)
+        first, last = np.divmod(numbers, len(self))
+        return np.where(first == 0, last, first - 1), last
+
+    def _of_all_parts(self, of_pairs: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        first, last = self._parts(indices)
+        return np.asarray(of_pairs[first] + np.where(first != last, of_pairs[last], 0))
+
+    def characters_of(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """How many characters the target of each has, `</s>` included (or, between two that are joined, a blank)."""
+        return self._of_all_parts(self.characters, indices)
+
+
+def _joined(
+    sources: Many, targets: Many, firsts: npt.NDArray[np.int64], symbols: BatchSymbols
+) -> tuple[list[npt.ArrayLike], list[npt.ArrayLike]]:
+    """The pairs in the places `firsts`, each with its own of those that stand behind all that are to remain."""
+    remaining = len(sources) - len(firsts)
+    new_sources, new_targets = list(sources[:remaining]), list(targets[:remaining])
+    between = [] if symbols.blank is None else [symbols.blank]
+    for place, other in zip(firsts.tolist(), range(remaining, len(sources)), strict=True):
+        source, target = np.asarray(sources[other]), np.asarray(targets[other])
+        untagged = source[~np.isin(source, list(symbols.tags))]
+        new_sources[place] = np.concatenate([np.asarray(sources[place])[:-1], untagged])
+        new_targets[place] = np.concatenate([np.asarray(targets[place])[:-1], between, target]).astype(np.int64)
+    return new_sources, new_targets
 
 
 def _load_groups(directory: Path, pairs: int) -> tuple[list[Group], npt.NDArray[np.int64]]:

@@ -99,13 +99,19 @@ class BothSides(ABC):
 
     @property
     def batch_symbols(self) -> BatchSymbols:
-        unsaid = self.language is None and bool(self.starts)
-        return BatchSymbols(self.source_pad, self.target_pad, UNSAID if unsaid else self.start, self.starts)
+        start = UNSAID if self.language is None and self.starts else self.start
+        tags = frozenset(self.source.tags.values())
+        return BatchSymbols(self.source_pad, self.target_pad, start, self.starts, tags, self.blank)
 
     @property
     @abstractmethod
     def eos(self) -> int:
         """The target symbol that ends a target."""
+
+    @property
+    def blank(self) -> int | None:
+        """The target symbol of a blank, where it is not written together with what follows it."""
+        return None
 
     @property
     def starts(self) -> dict[str, int]:
@@ -204,6 +210,11 @@ class Vocabulary(BothSides):
     @property
     def eos(self) -> int:
         return self.alphabet.eos
+
+    @property
+    def blank(self) -> int | None:
+        """None either in an alphabet of a language that writes without."""
+        return self.alphabet.symbols.index(" ") if " " in self.alphabet.symbols else None
 
     @property
     def languages(self) -> tuple[str, ...]:

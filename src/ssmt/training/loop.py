@@ -137,7 +137,8 @@ class Trainer:
         settings, corpus = self.settings, self.train_corpus
         while True:
             epoch = self.state.epoch
-            order = corpus.batches(settings.batch_characters, settings.seed, epoch, settings.language_temperature)
+            drawn_by = settings.language_temperature, settings.joined_pairs
+            order = corpus.batches(settings.batch_characters, settings.seed, epoch, *drawn_by)
             if self.state.batch >= len(order):
                 raise UserError(f"{self.directory}: its checkpoint is at a place that its data does not have")
             for start in range(self.state.batch, len(order), settings.accumulate):
@@ -147,7 +148,7 @@ class Trainer:
                 # An update of few sentences may have none for this process, but all take part: with one that counts 0.
                 nothing = replace(corpus.batch(chosen[0][:1], epoch), characters=0, lines=()) if not real else None
                 batches = [nothing] if nothing else [corpus.batch(part, epoch) for part in real]
-                characters = int(corpus.characters[np.concatenate(chosen)].sum())
+                characters = int(corpus.characters_of(np.concatenate(chosen)).sum())
                 yield Share(batches, characters, len(chosen)), len(order)
 
     def _update(self, batches: Sequence[Batch], characters: int, rate: float) -> None:
