@@ -59,7 +59,6 @@ def toy_config() -> Config:
     settings = ["text.source_vocabulary=60", "text.lexicon_size=80", "text.longest_segment=4"]
     settings += ["network.width=16", "network.heads=2", "network.feedforward=32"]
     settings += ["network.encoder_layers=1", "network.decoder_layers=1"]
-    settings += ["training.joined_pairs=0"]  # tests count the updates of an epoch
     return compose("tiny", PAPER_DECODER, settings)
 
 

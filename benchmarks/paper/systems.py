@@ -70,6 +70,7 @@ NO_ALIGNMENT = ("training.alignment_weight=0",)
 SMALL_SOURCE = ("text.source_vocabulary=2000",)  # of which each comes often enough to be learnt alone
 NO_NESTED = ("network.nested_subwords=false",)  # the baselines share a vocabulary with their target, which stays
 NO_COVERAGE = ("network.coverage=false",)
+NO_JOINED = ("training.joined_pairs=0",)
 # As the encoder: ours has one more layer, two of them over words; and half as many entries.
 AS_LARGE = ("network.decoder_layers=2", "text.lexicon_size=4000", *SMALL_SOURCE)
 
@@ -91,11 +92,13 @@ ABLATION = {
     "`ssmt`, without copies": replace(SSMT, name="ssmt-alone", settings=NO_COPIES),
     "`ssmt`, without an alignment": replace(SSMT, name="ssmt-unaligned", settings=NO_ALIGNMENT),
     "`ssmt`, without coverage": replace(SSMT, name="ssmt-uncovered", settings=NO_COVERAGE),
+    "`ssmt`, without joined pairs": replace(SSMT, name="ssmt-unjoined", settings=NO_JOINED),
     "`ssmt`, without nested subwords": replace(SSMT, name="ssmt-unnested", settings=(*NO_NESTED, *SMALL_SOURCE)),
     "`ssmt`": SSMT,
     "`bpe`, without copies": replace(BPE, name="bpe-alone", settings=(*BPE.settings, *NO_COPIES)),
     "`bpe`, without an alignment": replace(BPE, name="bpe-unaligned", settings=(*BPE.settings, *NO_ALIGNMENT)),
     "`bpe`, without coverage": replace(BPE, name="bpe-uncovered", settings=(*BPE.settings, *NO_COVERAGE)),
+    "`bpe`, without joined pairs": replace(BPE, name="bpe-unjoined", settings=(*BPE.settings, *NO_JOINED)),
     "`bpe`, without nested subwords": replace(BPE, name="bpe-unnested", settings=(*BPE.settings, *NO_NESTED)),
     "`bpe`": BPE,
 }

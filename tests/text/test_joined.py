@@ -62,6 +62,7 @@ def test_long_ones_and_an_odd_one_stay_alone(tmp_path: Path) -> None:
         rows = [pairs for batch in corpus.batches(9000, seed, joined=1.0) for pairs in pairs_of(corpus, batch)]
         assert sorted(row for pairs in rows for row in pairs) == [0, 1, 2]
         assert {0, 1} not in map(set, rows), "501 characters of the target"
+    assert all(len(pairs) == 1 for batch in corpus.batches(half, 1, joined=1.0) for pairs in pairs_of(corpus, batch))
     corpus = corpus_of_lengths(tmp_path / "sources", [(half, 5), (half + 1, 5)])
     assert all(len(pairs) == 1 for batch in corpus.batches(9000, 1, joined=1.0) for pairs in pairs_of(corpus, batch))
 

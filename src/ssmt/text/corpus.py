@@ -214,7 +214,7 @@ class Corpus:
             random = np.random.default_rng((seed, epoch))
             drawn = self._drawn(temperature, random)
             if joined:
-                drawn = self._with_joined(drawn, joined, random)
+                drawn = self._with_joined(drawn, joined, min(LONGEST_JOINED, budget), random)
             lengths = self.characters_of(drawn)
             # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
             noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
@@ -246,17 +246,17 @@ class Corpus:
     # Two pairs that are read as one are an index too, beyond those of pairs: len(self) * (1 + first) + last.
 
     def _with_joined(
-        self, drawn: npt.NDArray[np.int64], share: float, random: np.random.Generator
+        self, drawn: npt.NDArray[np.int64], share: float, longest: int, random: np.random.Generator
     ) -> npt.NDArray[np.int64]:
-        """The pairs of an epoch, about a share of them joined two and two, if they are of one group and not too
-        long."""
+        """The pairs of an epoch, about a share of them joined two and two, if they are of one group and not too long
+        together."""
         shuffled = random.permutation(drawn)
         chosen = shuffled[: int(len(shuffled) * share) // 2 * 2]
         by_group = chosen[np.argsort(self.group_of_pair[chosen], kind="stable")]
         first, last = by_group[::2], by_group[1::2]
         together = len(self) * (1 + first) + last
         sizes = np.maximum(self.characters_of(together), self._of_all_parts(self.source.lengths, together))
-        fits = (self.group_of_pair[first] == self.group_of_pair[last]) & (sizes <= LONGEST_JOINED) & (first != last)
+        fits = (self.group_of_pair[first] == self.group_of_pair[last]) & (sizes <= longest) & (first != last)
         return np.concatenate([shuffled[len(chosen) :], together[fits], first[~fits], last[~fits]])
 
     def _parts(
