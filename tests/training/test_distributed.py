@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ from ssmt.errors import UserError
 from ssmt.model.ssmt import SSMT
 from ssmt.model.translation import Loss
 from ssmt.text.batch import Batch
-from ssmt.text.corpus import Corpus
 from ssmt.text.preparation import TrainingFiles
 from ssmt.training.distributed import deal_out, together
 from ssmt.training.log import read_log
@@ -122,16 +121,14 @@ def recording(place: Path) -> Callable[[int], None]:
     """Each process writes the lines of its batches to a file of its own."""
 
     def record(rank: int) -> None:
-        plain = Corpus.batch
+        plain = Trainer._update
 
-        def batch(self: Corpus, indices: Any, epoch: int = 0) -> Batch:
-            made = plain(self, indices, epoch)
-            if self.directory.name == "train":
-                with open(place / f"lines-{epoch}", "a", encoding="ascii") as stream:
-                    stream.write("".join(f"{line}\n" for line in made.lines))
-            return made
+        def update(self: Trainer, batches: Sequence[Batch], characters: int, rate: float) -> None:
+            with open(place / f"lines-{self.state.epoch}", "a", encoding="ascii") as stream:
+                stream.write("".join(f"{line}\n" for batch in batches for line in batch.lines))
+            plain(self, batches, characters, rate)
 
-        Corpus.batch = batch  # type: ignore[method-assign]
+        Trainer._update = update  # type: ignore[method-assign]
 
     return record
 
