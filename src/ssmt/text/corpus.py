@@ -219,8 +219,7 @@ class Corpus:
             # Noise of a few characters gives a sentence new company in every epoch at little cost in padding.
             noisy = lengths * random.uniform(0.95, 1.05, len(lengths)) + random.uniform(0, 4, len(lengths))
             order = drawn[np.argsort(noisy, kind="stable")]
-        # Sources count too: a batch of short targets must not bring in very long sources.
-        size = np.maximum(self.characters_of(order), self._of_all_parts(self.source.lengths, order))
+        size = self._sizes_of(order)
         batches, start = [], 0
         while start < len(order):
             widest = np.maximum.accumulate(size[start : start + budget])
@@ -255,8 +254,8 @@ class Corpus:
         by_group = chosen[np.argsort(self.group_of_pair[chosen], kind="stable")]
         first, last = by_group[::2], by_group[1::2]
         together = len(self) * (1 + first) + last
-        sizes = np.maximum(self.characters_of(together), self._of_all_parts(self.source.lengths, together))
-        fits = (self.group_of_pair[first] == self.group_of_pair[last]) & (sizes <= longest) & (first != last)
+        is_short = self._sizes_of(together) <= longest
+        fits = (self.group_of_pair[first] == self.group_of_pair[last]) & is_short & (first != last)
         return np.concatenate([shuffled[len(chosen) :], together[fits], first[~fits], last[~fits]])
 
     def _parts(
@@ -270,6 +269,11 @@ class Corpus:
     def _of_all_parts(self, of_pairs: npt.NDArray[np.int64], indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         first, last = self._parts(indices)
         return np.asarray(of_pairs[first] + np.where(first != last, of_pairs[last], 0))
+
+    def _sizes_of(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """What each takes of a batch's budget. Sources count too: a batch of short targets must not bring in very long
+        sources."""
+        return np.maximum(self.characters_of(indices), self._of_all_parts(self.source.lengths, indices))
 
     def characters_of(self, indices: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """How many characters the target of each has, `</s>` included (or, between two that are joined, a blank)."""
